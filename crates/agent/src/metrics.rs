@@ -35,7 +35,7 @@ pub struct Metrics {
     pub iterations: usize,
     /// Number of tool calls that were made.
     pub tool_calls: usize,
-    /// Number of tool calls that were not made, because of a limit or because the run ended.
+    /// Number of tool calls that were not made: a limit, a hook, the policy or the user prevented them, or the run ended.
     pub blocked_tool_calls: usize,
     /// Names of the called tools.
     pub tools_used: BTreeSet<String>,
@@ -61,6 +61,20 @@ impl Metrics {
             names.extend(message.calls().map(|call| (call.id.clone(), call.name.clone())));
         }
         metrics
+    }
+
+    /// Counts a call as not made, because a hook, the policy or the user refused it. Its result was counted as an error.
+    pub fn count_refused(&mut self, tool: &str) {
+        let Some(count) = self.tool_call_counts.get_mut(tool) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.tool_call_counts.remove(tool);
+            self.tools_used.remove(tool);
+            self.suspect_failed_tools.remove(tool);
+        }
+        self.tool_calls -= 1;
+        self.blocked_tool_calls += 1;
+        self.suspect_failed_tool_calls = self.suspect_failed_tool_calls.saturating_sub(1);
     }
 
     fn count_result(&mut self, message: &Message, names: &HashMap<Arc<str>, Arc<str>>) {

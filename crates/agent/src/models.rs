@@ -23,7 +23,7 @@ pub use anthropic::Anthropic;
 pub use config::{InvalidConfig, ModelConfig};
 pub use endpoint::{Endpoint, InvalidEndpoint, ProviderTimeouts};
 pub use factory::{Interface, InvalidModel, ModelSpec, Providers, ResolvedModel, Unavailable};
-pub use key_destination::{KeyVariable, UnsafeKey, may_send};
+pub use key_destination::{KeyVariable, UnsafeKey, is_unencrypted, may_send};
 pub use openai::{Dialect, OpenAi};
 pub use prices::Priced;
 

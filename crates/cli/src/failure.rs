@@ -6,6 +6,7 @@ use wharf::{CallError, CallErrorKind, ConnectErrorKind, Evidence, Json};
 
 use crate::exit::Exit;
 use crate::globals::Globals;
+use crate::term::QuotedLine;
 use crate::{hints, term};
 
 /// How much of a server's last line fits into a warning.
@@ -60,12 +61,13 @@ pub(crate) fn last_stderr_line(failed: &CallError) -> Option<String> {
 }
 
 /// Returns what the server wrote before it failed.
-fn evidence_lines(failed: &CallError) -> Vec<String> {
+fn evidence_lines(failed: &CallError) -> Vec<QuotedLine> {
     let Evidence { stderr, noise, .. } = &failed.evidence;
+    let quoted = |source, line: &String| QuotedLine { source, text: line.clone() };
     if stderr.is_empty() {
-        return noise.iter().map(|line| format!("stdout │ {line}")).collect();
+        return noise.iter().map(|line| quoted("stdout", line)).collect();
     }
-    stderr.iter().map(|line| format!("stderr │ {line}")).collect()
+    stderr.iter().map(|line| quoted("stderr", line)).collect()
 }
 
 /// What a command acts on. `--json` prints it first.

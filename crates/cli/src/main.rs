@@ -23,6 +23,7 @@ mod interrupt;
 mod lint;
 mod models;
 mod one_shot;
+mod output_file;
 mod program;
 mod signature;
 mod term;

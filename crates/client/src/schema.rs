@@ -3,10 +3,14 @@
 //! Servers choose their schemas, and often the values too. A schema that demands too much work is not compiled, a check
 //! that does is not made, and a long one runs on a thread of its own.
 
+#[cfg(feature = "validation")]
+mod compiled_size;
 mod elsewhere;
 mod error;
 mod graph;
 mod pattern;
+mod size;
+mod total;
 mod validator;
 mod work;
 
@@ -14,8 +18,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use wharf_protocol::{Json, schema_accepts};
+use wharf_protocol::{Json, ServerName, schema_accepts};
 
+use elsewhere::Caller;
 pub use error::SchemaError;
 use validator::Validator;
 use work::{MAX_WEIGHT, Work};
@@ -26,6 +31,8 @@ pub struct Schema {
     document: Value,
     validator: Validator,
     work: Work,
+    /// The server whose schema it is.
+    server: Option<ServerName>,
 }
 
 /// A value's first violation of a schema.
@@ -74,37 +81,39 @@ impl Schema {
     pub fn compile(schema: &Json) -> Result<Self, SchemaError> {
         let document = schema.to_value().map_err(|error| SchemaError::Unusable(error.to_string()))?;
         let work = Work::new(&document)?;
-        let compile = || Validator::compile(&document).map_err(SchemaError::Unusable);
+        let compile = || Validator::compile(&document, work.patterns(), &Caller::blocked());
         let validator = if work.may_be_deep() {
             let no_thread = || SchemaError::unusable("no thread can be started to compile it");
             elsewhere::with_large_stack(compile).ok_or_else(no_thread)??
         } else {
             compile()?
         };
-        Ok(Self { document, validator, work })
+        Ok(Self { document, validator, work, server: None })
     }
 
-    /// Compiles a schema like [`compile`](Self::compile), but blocks no other task if that takes long.
-    pub async fn compile_in_background(schema: &Json) -> Result<Self, SchemaError> {
+    /// Compiles a schema like [`compile`](Self::compile), but blocks no other task if that takes long. Long work for one
+    /// server delays none for other servers.
+    pub async fn compile_in_background(schema: &Json, server: Option<&ServerName>) -> Result<Self, SchemaError> {
         let document = schema.to_value().map_err(|error| SchemaError::Unusable(error.to_string()))?;
         let work = Work::new(&document)?;
-        if work.is_quickly_compiled() {
-            let validator = Validator::compile(&document).map_err(SchemaError::Unusable)?;
-            return Ok(Self { document, validator, work });
-        }
-        let compile = move || {
-            let validator = Validator::compile(&document).map_err(SchemaError::Unusable)?;
-            Ok(Self { document, validator, work })
+        let is_quick = work.is_quickly_compiled();
+        let owner = server.cloned();
+        let compile = move |caller: &Caller| {
+            let validator = Validator::compile(&document, work.patterns(), caller)?;
+            Ok(Self { document, validator, work, server: owner })
         };
+        if is_quick {
+            return compile(&Caller::blocked());
+        }
         let took_too_long = || SchemaError::unusable("compiling it took too long");
-        Box::pin(elsewhere::run(compile)).await.ok_or_else(took_too_long)?
+        Box::pin(elsewhere::run(server, compile)).await.ok_or_else(took_too_long)?
     }
 
     /// The largest weight of a schema that is used.
     pub const MAX_WEIGHT: u64 = MAX_WEIGHT;
 
-    /// Returns the weight of a schema without compiling it: the number of its subschemas and their keywords when every
-    /// reference is replaced by its target. Fails if it is over [`MAX_WEIGHT`](Self::MAX_WEIGHT).
+    /// Returns the weight of a schema without compiling it: the number of its subschemas, their keywords, and the names and
+    /// values in them when every reference is replaced by its target. Fails if it is over [`MAX_WEIGHT`](Self::MAX_WEIGHT).
     pub fn weight(document: &Value) -> Result<u64, SchemaError> {
         Ok(Work::new(document)?.weight())
     }
@@ -159,11 +168,11 @@ impl Schema {
             return Ok((value, result));
         }
         let schema = Arc::clone(self);
-        let check = move || {
+        let check = move |_: &Caller| {
             let result = schema.work.is_feasible(&value).then(|| schema.check_now(&value));
             (value, result)
         };
-        match Box::pin(elsewhere::run(check)).await {
+        match Box::pin(elsewhere::run(self.server.as_ref(), check)).await {
             Some((value, Some(result))) => Ok((value, result)),
             Some((_, None)) => Err(Unchecked("checking it against the schema would take too much work")),
             None => Err(Unchecked("checking it against the schema took too long")),

@@ -9,7 +9,7 @@ mod variables;
 pub(crate) use inline_code::{runs_inline_code, runs_shell_string};
 pub(crate) use packages::fetched_package;
 pub use secrets::looks_secret;
-pub(crate) use variables::{loads_code, moves_settings};
+pub(crate) use variables::{loads_code, moves_settings, weakens_tls};
 
 use invocation::Invocation;
 

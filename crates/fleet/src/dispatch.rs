@@ -251,11 +251,13 @@ impl Dispatcher {
                 AfterCall::Replace(replaced) => {
                     cause = None;
                     is_withheld = false;
+                    trace.withhold_output();
                     trace.step(|| TraceStep::Replaced { by: by() });
                     output = replaced;
                 }
                 AfterCall::Block(reason) => {
                     is_withheld = true;
+                    trace.withhold_output();
                     // They may quote the output.
                     annotations_after.clear();
                     output = ToolOutput::error(messages::withheld(entry, &reason));

@@ -74,6 +74,7 @@ impl StagedFile {
     /// Writes the new contents to a temporary file in the same folder. The file at `path` is not touched yet.
     pub fn write(path: &Path, contents: &[u8], options: ReplaceOptions) -> io::Result<Self> {
         let target = if options.follow_symlinks { resolve(path)? } else { path.to_owned() };
+        check_replaceable(&target)?;
         let folder = folder_of(&target)?;
         create_folder(folder, options.folder)?;
         let preserved = match options.mode {
@@ -108,6 +109,7 @@ impl StagedFile {
     /// Replaces the file. Returns the new one, open for writing at its end.
     pub fn commit(self) -> io::Result<File> {
         let Self { mut temporary, file, target, durability, is_appended } = self;
+        check_replaceable(&target)?;
         if is_appended && durability != Durability::Unsynced {
             file.sync_all()?;
         }
@@ -150,6 +152,17 @@ impl Drop for TemporaryPath {
         if !self.is_renamed {
             let _ = fs::remove_file(&self.path);
         }
+    }
+}
+
+/// Checks that a path is free or names a regular file. A rename would replace a device or a pipe, and whatever writes to
+/// it would write to a file. A symbolic link that is not followed is replaced itself.
+fn check_replaceable(target: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(target) {
+        Ok(found) if !found.is_file() && !found.is_symlink() => {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "it exists and is not a regular file"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -370,6 +383,26 @@ mod tests {
         symlink("nowhere", &dangling).unwrap();
         let error = replace_file(&dangling, b"", followed).unwrap_err();
         assert_eq!(error.to_string(), "the target of the symbolic link does not exist");
+    }
+
+    #[test]
+    fn what_is_not_a_regular_file_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+        let link = folder.path().join("link");
+        symlink(&pipe, &link).unwrap();
+        let followed = ReplaceOptions { follow_symlinks: true, ..OPTIONS };
+        for (path, options) in [(&pipe, OPTIONS), (&pipe, followed), (&link, followed)] {
+            let error = replace_file(path, b"new", options).unwrap_err();
+            assert_eq!(error.to_string(), "it exists and is not a regular file");
+        }
+        assert!(!pipe.symlink_metadata().unwrap().is_file());
+        // One that appears while the new contents are written is not replaced either.
+        let late = folder.path().join("late");
+        let staged = StagedFile::write(&late, b"new", OPTIONS).unwrap();
+        fs::rename(&pipe, &late).unwrap();
+        assert!(staged.commit().is_err() && !late.symlink_metadata().unwrap().is_file());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Lists from servers: each item is parsed separately, and unusable items are quarantined with the reason.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -14,6 +14,9 @@ pub trait Item: Sized {
 
     /// Returns the key of the item: its name or URI. Keys are unique in a list.
     fn key(&self) -> &str;
+
+    /// Adopts what makes another item of the same key stricter. The other one is not used.
+    fn restrict(&mut self, _other: &Self) {}
 
     /// Limits the text for models to `limit` characters, for items that have such text.
     #[must_use]
@@ -75,14 +78,25 @@ impl<T: Item> Listed<T> {
 
     /// Adds the items of one page, and shortens each item before the next one is parsed, which bounds memory use.
     pub fn add_page_shortened(&mut self, page: &[Json], limit: usize) {
-        let mut seen: HashSet<String> = self.items.iter().map(|item| item.key().to_owned()).collect();
+        let indexed = self.items.iter().enumerate();
+        let mut seen: HashMap<String, usize> = indexed.map(|(index, item)| (item.key().to_owned(), index)).collect();
         for json in page {
             let position = self.items.len() + self.quarantined.len();
-            let read = T::from_json(json).and_then(|item| {
-                if seen.insert(item.key().to_owned()) { Ok(item) } else { Err("is listed a second time".to_owned()) }
+            let read = T::from_json(json).and_then(|item| match seen.get(item.key()) {
+                None => Ok(item),
+                Some(first) => {
+                    // No list under construction is shared.
+                    if let Some(first) = self.items.get_mut(*first).and_then(Arc::get_mut) {
+                        first.restrict(&item);
+                    }
+                    Err("is listed a second time".to_owned())
+                }
             });
             match read {
-                Ok(item) => self.items.push(Arc::new(item.shortened(limit))),
+                Ok(item) => {
+                    seen.insert(item.key().to_owned(), self.items.len());
+                    self.items.push(Arc::new(item.shortened(limit)));
+                }
                 Err(reason) => self.quarantined.push(Quarantined::new(position, reason, json)),
             }
         }

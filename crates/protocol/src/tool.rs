@@ -157,6 +157,11 @@ impl Item for Tool {
         &self.name
     }
 
+    /// A tool that is listed twice is as dangerous as the worse of the two.
+    fn restrict(&mut self, other: &Self) {
+        self.hints = self.hints.strictest(other.hints);
+    }
+
     fn shortened(self, limit: usize) -> Self {
         self.with_shorter_description(limit).unwrap_or(self)
     }
@@ -186,6 +191,26 @@ mod tests {
         let mut listed = Listed::default();
         listed.add_page(&page);
         listed
+    }
+
+    #[test]
+    fn a_tool_that_is_listed_twice_has_the_strictest_hints_of_both() {
+        let tool = |annotations: &str| {
+            let text =
+                format!(r#"{{"name": "wipe", "inputSchema": {{"type": "object"}}, "annotations": {annotations}}}"#);
+            Json::parse(text).unwrap()
+        };
+        let harmless = tool(r#"{"readOnlyHint": true, "destructiveHint": false, "idempotentHint": true}"#);
+        let harmful = tool(r#"{"readOnlyHint": false, "destructiveHint": true}"#);
+        for (first, second) in [(&harmless, &harmful), (&harmful, &harmless)] {
+            let mut listed = Listed::<Tool>::default();
+            listed.add_page(std::slice::from_ref(first));
+            listed.add_page(std::slice::from_ref(second));
+            assert_eq!((listed.items.len(), listed.quarantined.len()), (1, 1));
+            let hints = listed.items[0].hints;
+            assert_eq!((hints.read_only, hints.destructive), (Some(false), Some(true)));
+            assert!(!hints.safe_to_repeat());
+        }
     }
 
     #[test]

@@ -65,6 +65,23 @@ pub struct ToolTrace {
     pub millis: u64,
 }
 
+impl ToolTrace {
+    /// Whether the tool was not called because a hook, the policy or the user refused the call.
+    pub fn is_refused(&self) -> bool {
+        for step in &self.steps {
+            match step {
+                TraceStep::Denied { .. } | TraceStep::Asked { approved: false, .. } | TraceStep::Blocked { .. } => {
+                    return true;
+                }
+                // A hook that blocks later withholds the output.
+                TraceStep::Allowed { .. } | TraceStep::Asked { approved: true, .. } => return false,
+                _ => {}
+            }
+        }
+        false
+    }
+}
+
 /// Why a call returned no result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TraceFailure {

@@ -138,9 +138,10 @@ fn origin(url: &str) -> Option<String> {
     }
 }
 
-fn is_unencrypted(address: &str) -> bool {
-    let Ok(uri) = address::parse(address, HTTP_SCHEMES) else { return false };
-    uri.scheme_str() == Some("http") && !uri.host().is_some_and(is_loopback_host)
+/// Returns whether what is sent to an address can be read on its way: it is neither encrypted nor on this machine.
+pub fn is_unencrypted(address: &str) -> bool {
+    let Ok(uri) = address::parse(address.trim(), &["http", "https", "ws", "wss"]) else { return false };
+    matches!(uri.scheme_str(), Some("http" | "ws")) && !uri.host().is_some_and(is_loopback_host)
 }
 
 #[cfg(test)]
@@ -155,6 +156,18 @@ mod tests {
         ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENAI_ENDPOINT_API_KEY", "MINE", "ANTHROPIC_BASE_URL"]
             .contains(&name)
             .then(|| format!("value of {name}"))
+    }
+
+    #[test]
+    fn only_remote_addresses_without_tls_are_unencrypted() {
+        for address in ["http://192.0.2.1/mcp", "HTTP://evil.test", "ws://evil.test/mcp", "http://[2001:db8::1]:80/"] {
+            assert!(is_unencrypted(address), "{address}");
+        }
+        for address in
+            ["https://evil.test", "wss://evil.test", "http://127.0.0.1:1/", "http://[::1]/", "ws://localhost"]
+        {
+            assert!(!is_unencrypted(address), "{address}");
+        }
     }
 
     #[test]

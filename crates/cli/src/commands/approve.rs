@@ -12,6 +12,8 @@ use crate::config::{Setup, describe, no_home};
 use crate::error::{UsageError, usage_error};
 use crate::exit::Exit;
 use crate::globals::Globals;
+use crate::term::prompt::is_interactive;
+use crate::term::review::{Detail, ask, show};
 use crate::{complete, term};
 
 #[derive(Debug, clap::Args)]
@@ -81,9 +83,10 @@ async fn approve_servers(globals: &Globals, approve: &Approve) -> Result<Exit, W
     let mut reviewed = Vec::new();
     for (found, approval) in waiting {
         if !globals.quiet || !approve.yes {
-            term::review::show(approval);
+            let detail = if approve.yes || !is_interactive() { Detail::Whole } else { Detail::Short };
+            show(approval, detail);
         }
-        let yes = approve.yes || term::review::ask(approval, "if you have reviewed it, pass --yes")?;
+        let yes = approve.yes || ask(approval, "if you have reviewed it, pass --yes")?;
         if yes {
             writing::approve(&setup.paths, [(&found.server.name, &found.written)])?;
         }

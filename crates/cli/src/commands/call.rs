@@ -186,7 +186,7 @@ fn unknown_tool(call: &Call, catalog: &Catalog, listed: &Listed<Tool>) -> UsageE
         return usage_error(format!("{server}: {}", left_out("tool", malformed)), None);
     }
     let reason = catalog.notes().find_map(|note| match &note.kind {
-        CatalogNoteKind::LeftOut if note.tool.as_ref() == Some(tool) => Some(&note.text),
+        CatalogNoteKind::LeftOut | CatalogNoteKind::TooLarge if note.tool.as_ref() == Some(tool) => Some(&note.text),
         _ => None,
     });
     if let Some(reason) = reason {

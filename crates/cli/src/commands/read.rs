@@ -1,6 +1,6 @@
 //! `wharf read`: read a resource.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Subject};
 use crate::globals::Globals;
 use crate::term::{self, StatusLine};
-use crate::{complete, one_shot};
+use crate::{complete, one_shot, output_file};
 
 /// Some servers omit the padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -168,14 +168,27 @@ async fn print(globals: &Globals, read: &Read, parts: Vec<Part>) -> Exit {
     Exit::Done
 }
 
+/// Writes each content to a file. The user named only the first one, so no other existing file is replaced.
 fn save(globals: &Globals, file: &Path, parts: &[Part]) -> Exit {
-    for (number, Part { title, body }) in parts.iter().enumerate() {
-        let file = if number == 0 { file.to_owned() } else { numbered(file, number + 1) };
+    let files: Vec<PathBuf> =
+        (0..parts.len()).map(|index| if index == 0 { file.to_owned() } else { numbered(file, index + 1) }).collect();
+    if let Some(existing) = files.iter().skip(1).find(|file| file.symlink_metadata().is_ok()) {
+        let message =
+            format!("cannot write {}: it exists, and the resource has {} contents", existing.display(), parts.len());
+        term::error(&message, &[], Some("delete it, or choose another name with --out"));
+        return Exit::Failed;
+    }
+    for (index, (file, Part { title, body })) in files.iter().zip(parts).enumerate() {
         let bytes = match body {
             Body::Text(text) => text.as_bytes(),
             Body::Binary(bytes) => bytes,
         };
-        if let Err(error) = std::fs::write(&file, bytes) {
+        let opened = if index == 0 { output_file::create_or_open(file) } else { output_file::create(file) };
+        let written = opened.and_then(|mut opened| {
+            output_file::truncate(&opened)?;
+            opened.write_all(bytes)
+        });
+        if let Err(error) = written {
             term::error(&format!("cannot write {}: {error}", file.display()), &[], None);
             return Exit::Failed;
         }

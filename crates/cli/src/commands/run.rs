@@ -218,6 +218,10 @@ async fn converse(
         never = screen.watch() => match never {},
     };
     let mut result = finished.unwrap_or_else(|error| *error.result);
+    let tool_traces = traces.take();
+    for refused in tool_traces.iter().filter(|trace| trace.is_refused()) {
+        result.metrics.count_refused(&refused.name);
+    }
     result.servers = fleet.statuses().iter().map(server_status).collect();
     let mut exit = exit_of(&result);
     if let Err(message) = record_mode.finish() {
@@ -227,7 +231,6 @@ async fn converse(
     let written = match output {
         Output::Json | Output::StreamJson => {
             let prompt = run.prompt.as_deref();
-            let tool_traces = traces.take();
             let report = JsonReport::new(&model_name, prompt, &result, &tool_traces);
             match output {
                 Output::Json => term::redacted_json(&report, &redactor).await,

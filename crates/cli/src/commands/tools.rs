@@ -106,7 +106,7 @@ fn print_notes(name: &ServerName, listed: &Listed<Tool>, catalog: &Catalog, verb
         match (&note.kind, &note.tool) {
             // These have just been printed.
             (CatalogNoteKind::List | CatalogNoteKind::Quarantined, _) => {}
-            (CatalogNoteKind::LeftOut, Some(tool)) => {
+            (CatalogNoteKind::LeftOut | CatalogNoteKind::TooLarge, Some(tool)) => {
                 term::warning(&format!("{name}: tool `{tool}` left out: {}", note.text));
             }
             _ if verbose => term::note(&note.to_string()),

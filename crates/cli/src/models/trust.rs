@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use wharf::agent::models::{ModelConfig, UnsafeKey, may_send};
+use wharf::agent::models::{ModelConfig, UnsafeKey, is_unencrypted, may_send};
 use wharf::config::model_servers::ModelServers;
 use wharf::config::{Approvals, ReadServer};
 use wharf::fleet::TransportConfig;
@@ -104,7 +104,7 @@ pub(crate) fn check_servers(setup: &Setup, trust: Trust, found: &DeclaredServers
                 let hint = "run it at a terminal to review and approve it, or start its commands without approval with --trust";
                 return Err(usage_error(message, Some(hint)));
             }
-            term::review::show(&approval);
+            term::review::show(&approval, term::review::Detail::Short);
             if !term::review::ask(&approval, "pass --trust")? {
                 return Err(usage_error(format!("server `{}` was not approved", approval.name), None));
             }
@@ -114,9 +114,15 @@ pub(crate) fn check_servers(setup: &Setup, trust: Trust, found: &DeclaredServers
     Ok(())
 }
 
-/// Checks that a remote server does not get the key of a model provider. A command is approved with its variables.
+/// Checks that a remote server does not get the key of a model provider, and no variable over an unencrypted connection.
+/// A command is approved with its variables.
 fn check_variables(trust: Trust, read: &ReadServer, reads: &[String]) -> Result<(), UsageError> {
     let Some(remote) = remote(&read.server.reach).filter(|_| trust == Trust::Ask) else { return Ok(()) };
+    if !reads.is_empty() && is_unencrypted(&remote.url) {
+        let names = reads.join(", ");
+        let message = format!("server `{}` would get your {names} over an unencrypted connection", read.server.name);
+        return Err(usage_error(message, Some("use an https URL; if you trust the network, pass --trust")));
+    }
     match reads.iter().find(|name| !may_send(name, &remote.url)) {
         None => Ok(()),
         Some(name) => {

@@ -10,17 +10,10 @@ use wharf::fleet::dispatch::{ApprovalAnswer, ApprovalRequest};
 
 use super::input::line;
 use super::message::stderr_width;
-use super::text::{counted, name};
+use super::shortened::{Line, Shortened, ends, shortened};
+use super::text::{name, with_visible_blanks};
 use super::wrap::filled;
 
-/// A longer value or key is shortened to its head and its tail.
-const MAX_SHOWN_CHARS: usize = 200;
-const HEAD_CHARS: usize = 120;
-const TAIL_CHARS: usize = 60;
-/// With more arguments, only the first and the last are shown: the question itself must stay on the screen.
-const MAX_SHOWN_ARGUMENTS: usize = 20;
-const FIRST_ARGUMENTS: usize = 14;
-const LAST_ARGUMENTS: usize = 5;
 /// Deeper values are shown as JSON text.
 const MAX_DEPTH: usize = 32;
 /// The width of a terminal that does not report its own.
@@ -30,7 +23,7 @@ const INDENT: &str = "  ";
 /// Asks the user for approval.
 pub(super) async fn approve(request: &ApprovalRequest) -> ApprovalAnswer {
     let arguments = arguments_of(&request.arguments);
-    let short = shortened(&arguments);
+    let short = shown(&arguments);
     let mut is_cut = short.is_cut;
     let mut lines = short.lines;
     let call = format!("call {}? ({})", name(&request.name), name(&request.why));
@@ -42,7 +35,7 @@ pub(super) async fn approve(request: &ApprovalRequest) -> ApprovalAnswer {
             Some("a" | "A" | "always") => return ApprovalAnswer::YesAlways,
             Some("s" | "S" | "show") if is_cut => {
                 is_cut = false;
-                lines = arguments.iter().map(Argument::whole).collect();
+                lines = arguments.iter().map(Line::whole).collect();
             }
             _ => return ApprovalAnswer::No("the user declined".to_owned()),
         }
@@ -52,7 +45,7 @@ pub(super) async fn approve(request: &ApprovalRequest) -> ApprovalAnswer {
 /// Returns a call and its arguments as rows of the terminal. No argument begins in the first column.
 fn rows(call: &str, arguments: &[String]) -> String {
     let width = stderr_width().unwrap_or(DEFAULT_WIDTH);
-    let arguments = arguments.iter().flat_map(|line| filled(line, INDENT, width));
+    let arguments = arguments.iter().flat_map(|line| filled(&with_visible_blanks(line), INDENT, width));
     let rows = filled(call, "", width).into_iter().chain(arguments);
     rows.map(|row| row + "\n").collect()
 }
@@ -71,36 +64,18 @@ enum Leaf {
     Other(String),
 }
 
-/// What fits on the screen.
-struct Shortened {
-    lines: Vec<String>,
-    is_cut: bool,
-}
-
-fn shortened(arguments: &[Argument]) -> Shortened {
+fn shown(arguments: &[Argument]) -> Shortened {
     if arguments.is_empty() {
         return Shortened { lines: vec!["without arguments".to_owned()], is_cut: false };
     }
-    let shown = |arguments: &[Argument]| arguments.iter().map(Argument::short).collect::<Vec<_>>();
-    let (lines, is_split) = if arguments.len() > MAX_SHOWN_ARGUMENTS {
-        let (first, rest) = arguments.split_at(FIRST_ARGUMENTS);
-        let (between, last) = rest.split_at(rest.len() - LAST_ARGUMENTS);
-        let chars = between.iter().map(|argument| argument.whole().chars().count()).sum();
-        let left_out = format!("… {} more ({})", between.len(), counted(chars, "character"));
-        (shown(first).into_iter().chain([(left_out, true)]).chain(shown(last)).collect(), true)
-    } else {
-        (shown(arguments), false)
-    };
-    let is_cut = is_split || lines.iter().any(|(_, is_cut)| *is_cut);
-    Shortened { lines: lines.into_iter().map(|(line, _)| line).collect(), is_cut }
+    shortened(arguments)
 }
 
-impl Argument {
+impl Line for Argument {
     fn whole(&self) -> String {
         format!("{}: {}", self.path, self.value.whole())
     }
 
-    /// Returns the argument in a line of limited length, and whether something was left out.
     fn short(&self) -> (String, bool) {
         let path = ends(&self.path, str::to_owned);
         let value = match &self.value {
@@ -120,19 +95,6 @@ impl Leaf {
             Self::Other(text) => name(text),
         }
     }
-}
-
-/// Returns the length, the head and the tail of a long text; `None` if it is short.
-fn ends(text: &str, show: fn(&str) -> String) -> Option<String> {
-    let count = text.chars().count();
-    // Escapes take more room than what they stand for.
-    if count <= MAX_SHOWN_CHARS && show(text).chars().count() <= 2 * MAX_SHOWN_CHARS {
-        return None;
-    }
-    let at = |index: usize| text.char_indices().nth(index).map_or(text.len(), |(at, _)| at);
-    let head = &text[..at(HEAD_CHARS.min(count / 2))];
-    let tail = &text[at(count - TAIL_CHARS.min(count / 4))..];
-    Some(format!("({count} characters) {} … {}", show(head), show(tail)))
 }
 
 /// Returns a text in quotes and in one line.
@@ -209,10 +171,11 @@ impl<'de> Deserialize<'de> for Fields {
 
 #[cfg(test)]
 mod tests {
+    use super::super::shortened::MAX_SHOWN_LINES;
     use super::*;
 
     fn shown(arguments: &str) -> (Vec<String>, bool) {
-        let Shortened { lines, is_cut } = shortened(&arguments_of(&Json::parse(arguments).expect("it is JSON")));
+        let Shortened { lines, is_cut } = super::shown(&arguments_of(&Json::parse(arguments).expect("it is JSON")));
         (lines, is_cut)
     }
 
@@ -260,7 +223,7 @@ mod tests {
     fn many_arguments_are_counted_and_the_last_ones_are_shown() {
         let many: serde_json::Map<_, _> = (0..500).map(|number| (format!("a{number}"), number.into())).collect();
         let (lines, is_cut) = shown(&serde_json::Value::Object(many).to_string());
-        assert!(is_cut && lines.len() == MAX_SHOWN_ARGUMENTS, "{lines:?}");
+        assert!(is_cut && lines.len() == MAX_SHOWN_LINES, "{lines:?}");
         assert_eq!((lines[0].as_str(), lines[19].as_str()), ("a0: 0", "a499: 499"));
         assert_eq!(lines[14], "… 481 more (4157 characters)");
         let long_key = serde_json::json!({"k".repeat(5_000): 1}).to_string();

@@ -32,6 +32,10 @@ pub(super) async fn fill_in(
     let form = Form { server };
     form.say(&format!("asks: {}", elicitation.message));
     if let Some(url) = &elicitation.url {
+        if let Err(reason) = check_page(url) {
+            form.say(&format!("declined: {reason}"));
+            return ElicitationAnswer::Decline;
+        }
         form.say(&format!("visit {url}"));
         return match form.ask("done? [y/N]").await.as_deref().map(str::trim) {
             Some("y" | "Y" | "yes") => ElicitationAnswer::Accept(None),
@@ -57,6 +61,19 @@ pub(super) async fn fill_in(
         Some("y" | "Y" | "yes") => ElicitationAnswer::Accept(Some(Value::Object(filled).into())),
         Some(_) => ElicitationAnswer::Decline,
         None => ElicitationAnswer::Cancel,
+    }
+}
+
+/// Checks that a URL is a page, and that what precedes its host cannot be taken for the host.
+fn check_page(url: &str) -> Result<(), &'static str> {
+    let page: http::Uri = url.parse().map_err(|_| "the URL of the page is invalid")?;
+    if !matches!(page.scheme_str(), Some("https" | "http")) {
+        return Err("the URL of the page is not an https URL");
+    }
+    match page.authority() {
+        Some(authority) if !authority.as_str().contains('@') => Ok(()),
+        Some(_) => Err("the URL of the page contains a user name, which could be taken for its host"),
+        None => Err("the URL of the page has no host"),
     }
 }
 
@@ -140,6 +157,26 @@ mod tests {
         {
             let rows = form.rows(text);
             assert!(rows.lines().all(|row| row.starts_with("s │ ") && row.chars().count() <= 80), "{rows}");
+        }
+    }
+
+    #[test]
+    fn only_pages_without_a_user_name_are_shown() {
+        for url in ["https://accounts.google.com/x?a=b@c", "http://127.0.0.1:8080/", "https://example.test"] {
+            assert_eq!(check_page(url), Ok(()), "{url}");
+        }
+        for url in [
+            "javascript:alert(1)",
+            "javascript://a.test/%0aalert(1)",
+            "data:text/html,x",
+            "file:///etc/passwd",
+            "https://accounts.google.com@evil.test/",
+            "https://accounts.google.com:x@evil.test/",
+            "https://accounts.google.com\\@evil.test/",
+            "/login",
+            "",
+        ] {
+            assert!(check_page(url).is_err(), "{url}");
         }
     }
 

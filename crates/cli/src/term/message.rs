@@ -5,14 +5,22 @@ use std::io::Write as _;
 use rustix::termios::tcgetwinsize;
 use wharf::config::{Problem, Severity};
 
+use super::line_quoter;
 use super::style::{BOLD, CYAN, DIM, RED, YELLOW};
-use super::text::{name, unlabeled, visible};
-use super::wrap;
+use super::text::{name, visible};
+use super::wrap::{self, columns, filled};
 use crate::error::UsageError;
 use crate::exit::Exit;
 
 /// How many of a server's last lines are quoted.
 const QUOTED_LINES: usize = 10;
+
+/// A line of a server's output.
+pub(crate) struct QuotedLine {
+    /// Where the server wrote it.
+    pub(crate) source: &'static str,
+    pub(crate) text: String,
+}
 
 fn err(text: &str) {
     let _ = writeln!(anstream::stderr(), "{text}");
@@ -25,13 +33,13 @@ fn fitting(text: &str, label: &str) -> String {
 }
 
 /// Returns the width of the terminal, if stderr is one.
-pub(super) fn stderr_width() -> Option<usize> {
+pub(crate) fn stderr_width() -> Option<usize> {
     let size = tcgetwinsize(std::io::stderr()).ok()?;
     Some(usize::from(size.ws_col)).filter(|width| *width > 0)
 }
 
 /// Prints an error, the server's last lines and a hint.
-pub(crate) fn error(message: &str, quoted: &[String], hint: Option<&str>) {
+pub(crate) fn error(message: &str, quoted: &[QuotedLine], hint: Option<&str>) {
     err(&format!("{RED}error:{RED:#} {}", fitting(message, "error: ")));
     quote(quoted);
     if let Some(text) = hint {
@@ -39,11 +47,19 @@ pub(crate) fn error(message: &str, quoted: &[String], hint: Option<&str>) {
     }
 }
 
-/// Prints the last lines of a server's output.
-pub(crate) fn quote(lines: &[String]) {
-    for line in &lines[lines.len().saturating_sub(QUOTED_LINES)..] {
-        err(&format!("  {DIM}{}", visible(line).replace('\n', "\\n").replacen('│', &format!("│{DIM:#}"), 1)));
+/// Prints the last lines of a server's output. Every row names its source.
+pub(crate) fn quote(lines: &[QuotedLine]) {
+    for QuotedLine { source, text } in &lines[lines.len().saturating_sub(QUOTED_LINES)..] {
+        let width = stderr_width().unwrap_or(usize::MAX).saturating_sub(columns(&format!("  {source} │ ")));
+        for row in filled(&visible(text).replace('\n', "\\n"), "", width) {
+            err(&format!("  {DIM}{source} │{DIM:#} {row}"));
+        }
     }
+}
+
+/// Quotes what begins a row of stderr like a line of ours.
+fn unlabeled(text: &str) -> String {
+    line_quoter::unlabeled(text, stderr_width())
 }
 
 pub(crate) fn warning(message: &str) {
@@ -71,7 +87,7 @@ pub(crate) fn line(text: &str) {
 
 /// Prints a risk that deserves a second look.
 pub(crate) fn caution(message: &str) {
-    err(&format!("{RED}caution:{RED:#} {}", name(message)));
+    err(&format!("{RED}caution:{RED:#} {}", fitting(&name(message), "caution: ")));
 }
 
 /// Prints a usage error and returns its exit code.

@@ -6,8 +6,9 @@ use rustix::termios::tcgetwinsize;
 use wharf::Redactor;
 
 use super::json_line::json_line;
+use super::line_quoter::unlabeled;
 use super::message::error;
-use super::text::{plain, unlabeled};
+use super::text::plain;
 use crate::exit::Exit;
 
 /// Writes text and a line feed to stdout.
@@ -56,5 +57,5 @@ pub(crate) fn terminal_width() -> Option<u16> {
 
 /// Makes a server's text harmless for a terminal, and leaves it as it is for a pipe.
 pub(crate) fn for_stdout(text: String) -> String {
-    if std::io::stdout().is_terminal() { unlabeled(&plain(&text)) } else { text }
+    if std::io::stdout().is_terminal() { unlabeled(&plain(&text), terminal_width().map(usize::from)) } else { text }
 }

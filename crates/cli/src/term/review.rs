@@ -1,47 +1,143 @@
 //! The review of a server before it is approved: what it would run, its risks, and the question.
+//!
+//! The texts come from a file that is not trusted. No row begins like a row of ours, and the question repeats what runs.
 
 use std::io::{IsTerminal as _, Write as _};
 
 use wharf::config::{Approval, EntryChange};
 
 use super::input::drop_typed_input;
-use super::message::{caution, heading, line as line_of};
-use super::text::name;
+use super::message::{caution, heading, line, stderr_width};
+use super::shortened::{Line, ends, shortened};
+use super::text::{name, with_visible_blanks};
+use super::wrap::{columns, filled, middle_cut};
 use crate::error::{UsageError, usage_error};
 
+/// The width of a terminal that does not report its own.
+const DEFAULT_WIDTH: usize = 80;
+/// What begins the rows that continue a value. It is as wide as a key.
+const CONTINUED: &str = "          │ ";
+
+/// A longer path of a changed value is shortened.
+const MAX_KEY_COLUMNS: usize = 60;
+
+/// How much of long values is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// Head and tail. A question follows that offers the whole.
+    Short,
+    Whole,
+}
+
+/// One value to review.
+struct Reviewed {
+    /// What the server does with it.
+    key: String,
+    value: String,
+}
+
 /// Prints what the user must review.
-pub(crate) fn show(approval: &Approval) {
+pub(crate) fn show(approval: &Approval, detail: Detail) {
+    let width = stderr_width();
     heading(&format!("{} would", approval.name));
-    let line = |key: &str, value: &str| line_of(&format!("  {key:<9} {}", name(value)));
-    approval.command_line.iter().for_each(|command| line("run", command));
-    approval.url.iter().for_each(|url| line("connect", url));
-    approval.cwd.iter().for_each(|cwd| line("in", cwd));
-    approval.headers_helper.iter().for_each(|helper| line("also run", helper));
-    for (variable, value) in &approval.env {
-        line("with", &format!("{variable}={value}"));
-    }
-    for (header, value) in &approval.headers {
-        line("sending", &format!("{header}: {value}"));
-    }
-    for (path, value) in &approval.more {
-        line("and", &format!("{path} = {value}"));
-    }
-    if !approval.reads.is_empty() {
-        line("reading", &format!("your {}", approval.reads.join(", ")));
+    for row in rows(&reviewed(approval), detail, width) {
+        line(&row);
     }
     for danger in &approval.dangers {
         caution(&format!("it {danger}"));
     }
     if !approval.changes.is_empty() {
         heading("changes since you approved it");
-        approval.changes.iter().for_each(print_change);
+        for row in rows(&changes(approval), detail, width) {
+            line(&row);
+        }
     }
 }
 
-fn print_change(change: &EntryChange) {
-    let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "(none)".to_owned());
-    let text = format!("{:<9} {} → {}", change.what, shown(&change.approved), shown(&change.now));
-    line_of(&format!("  {}", name(&text)));
+/// Returns everything to review, in the order in which it is shown.
+fn reviewed(approval: &Approval) -> Vec<Reviewed> {
+    let mut found = Vec::new();
+    let mut add = |key: &str, value: &str| found.push(Reviewed { key: key.to_owned(), value: value.to_owned() });
+    approval.command_line.iter().for_each(|command| add("run", command));
+    approval.url.iter().for_each(|url| add("connect", url));
+    approval.cwd.iter().for_each(|cwd| add("in", cwd));
+    approval.headers_helper.iter().for_each(|helper| add("also run", helper));
+    for (variable, value) in &approval.env {
+        add("with", &format!("{variable}={value}"));
+    }
+    for (header, value) in &approval.headers {
+        add("sending", &format!("{header}: {value}"));
+    }
+    for (path, value) in &approval.more {
+        add("and", &format!("{path} = {value}"));
+    }
+    if !approval.reads.is_empty() {
+        add("reading", &format!("your {}", approval.reads.join(", ")));
+    }
+    found
+}
+
+fn changes(approval: &Approval) -> Vec<Reviewed> {
+    let or_none = |value: &Option<String>| value.clone().unwrap_or_else(|| "(none)".to_owned());
+    let change = |change: &EntryChange| Reviewed {
+        key: change.what.clone(),
+        value: format!("{} → {}", or_none(&change.approved), or_none(&change.now)),
+    };
+    approval.changes.iter().map(change).collect()
+}
+
+impl Line for Reviewed {
+    fn whole(&self) -> String {
+        self.line(&in_one_line(&self.value))
+    }
+
+    fn short(&self) -> (String, bool) {
+        match ends(&self.value, in_one_line) {
+            Some(short) => (self.line(&short), true),
+            None => (self.whole(), false),
+        }
+    }
+}
+
+impl Reviewed {
+    fn line(&self, value: &str) -> String {
+        format!("{:<9} {value}", middle_cut(&in_one_line(&self.key), MAX_KEY_COLUMNS))
+    }
+}
+
+fn in_one_line(text: &str) -> String {
+    with_visible_blanks(&name(text))
+}
+
+/// Returns values as rows of the terminal. A row that continues a value begins with a mark, under the values.
+fn rows(values: &[Reviewed], detail: Detail, width: Option<usize>) -> Vec<String> {
+    let lines = match detail {
+        Detail::Short => shortened(values).lines,
+        Detail::Whole => values.iter().map(Line::whole).collect(),
+    };
+    let room = width.unwrap_or(usize::MAX).saturating_sub(columns(CONTINUED));
+    let line_rows = |line: String| {
+        let rows = filled(&line, "", room).into_iter().enumerate();
+        rows.map(|(index, row)| if index == 0 { format!("  {row}") } else { format!("{CONTINUED}{row}") })
+            .collect::<Vec<_>>()
+    };
+    lines.into_iter().flat_map(line_rows).collect()
+}
+
+/// Returns what runs and what is connected to, a row each: whatever was scrolled away, the answer is about this.
+fn summary(approval: &Approval, width: usize) -> Vec<String> {
+    let parts = [
+        ("runs", &approval.command_line),
+        ("connects to", &approval.url),
+        ("runs for headers", &approval.headers_helper),
+    ];
+    let row = |(verb, value): (&str, &Option<String>)| {
+        let start = format!("{} {verb} ", approval.name);
+        let value = in_one_line(value.as_ref()?);
+        // One column less than the terminal has, so that no terminal breaks the row.
+        Some(format!("{start}{}", middle_cut(&value, width.saturating_sub(columns(&start) + 1))))
+    };
+    parts.into_iter().filter_map(row).collect()
 }
 
 /// Asks the user, which needs a terminal. `without_terminal` is the hint where none exists.
@@ -53,11 +149,58 @@ pub(crate) fn ask(approval: &Approval, without_terminal: &str) -> Result<bool, U
             Some(without_terminal),
         ));
     }
-    drop_typed_input();
-    let mut stderr = anstream::stderr();
-    let _ = write!(stderr, "Approve? [y/N] ").and_then(|()| stderr.flush());
-    let mut answer = String::new();
-    let read = stdin.read_line(&mut answer);
-    read.map_err(|error| usage_error(format!("cannot read stdin: {error}"), None))?;
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    let mut is_cut = shortened(&reviewed(approval)).is_cut || shortened(&changes(approval)).is_cut;
+    loop {
+        drop_typed_input();
+        for row in summary(approval, stderr_width().unwrap_or(DEFAULT_WIDTH)) {
+            line(&row);
+        }
+        let choices = if is_cut { "[y/N, s shows everything]" } else { "[y/N]" };
+        let mut stderr = anstream::stderr();
+        let _ = write!(stderr, "Approve? {choices} ").and_then(|()| stderr.flush());
+        let mut answer = String::new();
+        let read = stdin.read_line(&mut answer);
+        read.map_err(|error| usage_error(format!("cannot read stdin: {error}"), None))?;
+        match answer.trim().to_lowercase().as_str() {
+            "y" | "yes" => return Ok(true),
+            "s" | "show" if is_cut => {
+                is_cut = false;
+                show(approval, Detail::Whole);
+            }
+            _ => return Ok(false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(key: &str, value: &str) -> Reviewed {
+        Reviewed { key: key.to_owned(), value: value.to_owned() }
+    }
+
+    #[test]
+    fn a_value_cannot_look_like_another_one() {
+        let forged = format!(
+            "./evil.sh '{}{:<80}{:<79}'",
+            " ".repeat(2_467),
+            "w would",
+            "  run       python3 /usr/lib/safe_server.py"
+        );
+        for detail in [Detail::Short, Detail::Whole] {
+            let rows = rows(&[value("run", &forged)], detail, Some(80));
+            assert!(rows[0].starts_with("  run       ") && rows[0].contains("./evil.sh"), "{rows:#?}");
+            assert!(rows[1..].iter().all(|row| row.starts_with(CONTINUED) && columns(row) <= 80), "{rows:#?}");
+            assert!(rows.concat().contains(" spaces⟩") && rows.len() < 6, "{rows:#?}");
+        }
+        let rows = rows(&[value("run", &"x".repeat(1_000))], Detail::Short, Some(80));
+        assert!(rows.concat().contains("(1000 characters) xxx") && rows.len() < 6, "{rows:#?}");
+    }
+
+    #[test]
+    fn rows_in_a_pipe_are_not_broken() {
+        let long = "x".repeat(1_000);
+        assert_eq!(rows(&[value("run", &long)], Detail::Whole, None), [format!("  run       {long}")]);
+    }
 }

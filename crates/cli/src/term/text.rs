@@ -1,9 +1,9 @@
-//! Text from servers, made harmless for a terminal. This file decides which characters are shown, and which lines may
-//! begin like lines of ours.
+//! Text from servers, made harmless for a terminal. This file decides which characters are shown; `line_quoter.rs`
+//! decides which lines may begin like lines of ours.
 //!
 //! | text | function |
 //! |---|---|
-//! | results, which keep their lines and their joiners | [`plain`] and [`unlabeled`] |
+//! | results, which keep their lines and their joiners | [`plain`] |
 //! | messages of ours that quote a server | [`visible`] |
 //! | names, and everything in a question | [`name`] |
 //! | cells of a table | [`flat`] |
@@ -11,12 +11,6 @@
 use std::fmt::Write as _;
 
 use crate::env::variable;
-
-/// What begins a line of ours.
-const LABELS: [&str; 4] = ["error:", "warning:", "hint:", "caution:"];
-
-/// What begins a quoted line.
-pub(super) const QUOTE_MARK: &str = "│ ";
 
 /// Escapes everything a terminal would act on, and everything that reverses or hides text. Line feeds and tabs stay, and
 /// so do the joiners of Persian and emoji.
@@ -39,12 +33,29 @@ pub(crate) fn name(text: &str) -> String {
     one_line(&visible(text))
 }
 
-/// Quotes the lines that begin like a line of ours: a server must not speak for us. [`LineQuoter`] does so for a stream.
-///
-/// [`LineQuoter`]: super::LineQuoter
-pub(crate) fn unlabeled(text: &str) -> String {
-    let line = |line: &str| if is_labeled(line) { format!("{QUOTE_MARK}{line}") } else { line.to_owned() };
-    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+/// Runs of more spaces are counted.
+const MAX_SPACES: usize = 3;
+
+/// Makes the blanks of one line visible: long runs of spaces are counted, and blanks other than spaces are escaped. Else
+/// they could push text to where another line is expected.
+pub(super) fn with_visible_blanks(line: &str) -> String {
+    let mut shown = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(c) = rest.chars().next() {
+        let spaces = rest.len() - rest.trim_start_matches(' ').len();
+        if spaces > MAX_SPACES {
+            let _ = write!(shown, "⟨{spaces} spaces⟩");
+            rest = &rest[spaces..];
+            continue;
+        }
+        if c.is_whitespace() && c != ' ' {
+            let _ = write!(shown, "\\u{{{:x}}}", u32::from(c));
+        } else {
+            shown.push(c);
+        }
+        rest = &rest[c.len_utf8()..];
+    }
+    shown
 }
 
 /// Returns the first line of a text, cut to `max_chars`.
@@ -78,29 +89,11 @@ fn is_invisible(before: Option<char>, c: char) -> bool {
 }
 
 /// Whether a character has no width, or is blank without being a space.
-fn has_no_width(c: char) -> bool {
+pub(super) fn has_no_width(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
         | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}' | '\u{206a}'..='\u{206f}' | '\u{2800}' | '\u{3164}'
         | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}'
         | '\u{e0100}'..='\u{e01ef}')
-}
-
-/// Whether a line begins like a line of ours.
-pub(super) fn is_labeled(line: &str) -> bool {
-    let start = without_blanks(line);
-    let begins = |label: &&str| start.get(..label.len()).is_some_and(|head| head.eq_ignore_ascii_case(label));
-    LABELS.iter().any(begins)
-}
-
-/// Whether a line that begins with this text may turn out to be labeled.
-pub(super) fn may_become_labeled(beginning: &str) -> bool {
-    let start = without_blanks(beginning);
-    let continues = |label: &&str| label.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start));
-    LABELS.iter().any(continues)
-}
-
-fn without_blanks(line: &str) -> &str {
-    line.trim_start_matches(|c: char| c.is_whitespace() || has_no_width(c))
 }
 
 /// Escapes characters. `is_escaped` receives each one with the one before it.
@@ -149,12 +142,10 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_begin_like_ours_are_quoted() {
-        assert_eq!(
-            unlabeled("hint: x\nall\n  \u{200b}Error: y\nno hint: z"),
-            "│ hint: x\nall\n│   \u{200b}Error: y\nno hint: z"
-        );
-        assert_eq!(unlabeled("hints: x\nér"), "hints: x\nér");
+    fn long_runs_of_spaces_and_other_blanks_are_visible() {
+        assert_eq!(with_visible_blanks("a   b c"), "a   b c");
+        assert_eq!(with_visible_blanks("    a     b"), "⟨4 spaces⟩a⟨5 spaces⟩b");
+        assert_eq!(with_visible_blanks("a\u{a0}\u{3000}b"), "a\\u{a0}\\u{3000}b");
     }
 
     #[test]

@@ -1,11 +1,14 @@
-//! Word wrapping: lines break between words, never inside one.
+//! Word wrapping: lines break between words, and inside a word only where it could pass for a line of ours.
 
-/// Wraps a text into lines of at most `width` characters. A longer word gets a line of its own.
+use super::labels::contains_label;
+
+/// Wraps a text into lines of at most `width` columns. A longer word gets a line of its own. The terminal breaks it, so
+/// one that contains a label of ours is broken here: the caller indents its rows.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     let mut length = 0;
-    for word in text.split_whitespace() {
-        let more = word.chars().count();
+    for word in text.split_whitespace().flat_map(|word| parts(word, width)) {
+        let more = columns(word);
         if length > 0 && length + 1 + more > width {
             lines.push(String::new());
             length = 0;
@@ -22,6 +25,23 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// Returns a word, or the rows of one that the terminal must not break.
+fn parts(word: &str, width: usize) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = word;
+    if columns(word) > width && contains_label(word) {
+        while columns(rest) > width {
+            let (row, more) = rest.split_at(fitting(rest, width));
+            parts.push(row);
+            rest = more;
+        }
+    }
+    if !rest.is_empty() {
+        parts.push(rest);
+    }
+    parts
+}
+
 /// Columns before every line of a message but the first.
 const INDENT: usize = 2;
 /// How far before the end of a row [`filled`] looks for a space.
@@ -35,10 +55,10 @@ pub(super) fn message(text: &str, label: usize, width: usize) -> String {
         if line.trim().is_empty() {
             return String::new();
         }
-        let is_indented = line.len() - line.trim_start().len() >= INDENT;
+        let is_indented = line.chars().take_while(|c| *c == ' ').count() >= INDENT;
         let line = if is_first || is_indented { line.to_owned() } else { format!("{:INDENT$}{line}", "") };
         let before = if is_first { label } else { 0 };
-        if line.chars().count().saturating_add(before) <= width {
+        if columns(&line).saturating_add(before) <= width {
             return line;
         }
         // The label takes its share of the first line.
@@ -51,7 +71,7 @@ pub(super) fn message(text: &str, label: usize, width: usize) -> String {
 
 /// Breaks a text into rows that fit between a prefix and the end of the terminal, so that every row begins with the
 /// prefix. All characters stay: unlike [`wrapped`], this breaks long words and leaves runs of spaces.
-pub(super) fn filled(text: &str, prefix: &str, width: usize) -> Vec<String> {
+pub(crate) fn filled(text: &str, prefix: &str, width: usize) -> Vec<String> {
     let room = width.saturating_sub(columns(prefix)).max(RAGGED_COLUMNS);
     let mut rows = Vec::new();
     let mut rest = text;
@@ -72,6 +92,24 @@ pub(super) fn filled(text: &str, prefix: &str, width: usize) -> Vec<String> {
     }
 }
 
+/// Cuts the middle out of a text that is wider than `room`.
+pub(super) fn middle_cut(text: &str, room: usize) -> String {
+    const CUT: &str = " … ";
+    if columns(text) <= room {
+        return text.to_owned();
+    }
+    let room = room.saturating_sub(columns(CUT));
+    let head = fitting(text, room * 2 / 3);
+    let mut tail = text.len();
+    for (at, _) in text.char_indices().rev() {
+        if at < head || columns(&text[at..]) > room / 3 {
+            break;
+        }
+        tail = at;
+    }
+    format!("{}{CUT}{}", &text[..head], &text[tail..])
+}
+
 /// Returns how many bytes of a text fit; at least one character.
 fn fitting(text: &str, room: usize) -> usize {
     let mut used = 0;
@@ -82,13 +120,17 @@ fn fitting(text: &str, room: usize) -> usize {
     text.char_indices().find_map(does_not_fit).unwrap_or(text.len())
 }
 
-fn columns(text: &str) -> usize {
+pub(super) fn columns(text: &str) -> usize {
     text.chars().map(width_of).sum()
 }
 
-/// A character that is not ASCII counts for two columns, as it may be wide.
+/// A character that is not ASCII counts for two columns, as it may be wide, and a tab for as many as it may skip.
 fn width_of(c: char) -> usize {
-    if c.is_ascii() { 1 } else { 2 }
+    match c {
+        '\t' => 8,
+        c if c.is_ascii() => 1,
+        _ => 2,
+    }
 }
 
 #[cfg(test)]
@@ -115,6 +157,26 @@ mod tests {
             "no\n  hint: run this\n    as it is\n"
         );
         assert_eq!(message("no\nhint: run this now", 7, 14), "no\n  hint: run\n  this now");
+    }
+
+    #[test]
+    fn a_word_that_contains_a_label_is_broken_and_its_rows_are_indented() {
+        let word = format!("{}hint:run", "y".repeat(13));
+        assert_eq!(message(&word, 7, 20), format!("{}\n  hint:run", "y".repeat(13)));
+        let wide = format!("{}hint:run", "壊".repeat(9));
+        let rows = message(&wide, 7, 20);
+        assert!(rows.lines().skip(1).all(|row| row.starts_with("  ") && columns(row) <= 20), "{rows}");
+    }
+
+    #[test]
+    fn only_spaces_count_as_indentation() {
+        assert_eq!(message("no\n\u{a0}hint: run", 7, usize::MAX), "no\n  \u{a0}hint: run");
+    }
+
+    #[test]
+    fn the_middle_of_a_long_text_is_cut() {
+        assert_eq!(middle_cut("short", 10), "short");
+        assert_eq!(middle_cut(&format!("run{}end", "-".repeat(90)), 16), "run----- … -end");
     }
 
     #[test]

@@ -116,6 +116,33 @@ fn approve_prompts_on_a_terminal_and_defaults_to_no() {
 }
 
 #[test]
+fn an_argument_cannot_forge_the_review() {
+    let row = "  run       python3 /usr/lib/safe_server.py";
+    let forged = format!("{}{:<80}{row:<79}", " ".repeat(60 + 30 * 80), "w would");
+    let person = Person::new().with(PROJECT, "w", &json!({"command": "./evil.sh", "args": [forged]}));
+    let command = format!("stty cols 80 rows 24; {} approve w", env!("CARGO_BIN_EXE_wharf"));
+    let mut script = on_terminal(&command);
+    script.env("HOME", person.path("home")).current_dir(person.path("project"));
+    let mut terminal = Terminal::start(script);
+    terminal.answer("Approve? [y/N, s shows everything] ", "s");
+    terminal.answer("Approve? [y/N] ", "n");
+    let (code, seen) = terminal.finish();
+    assert_eq!(code, Some(1), "{seen}");
+    let seen = crate::hostile::without_styles(&seen);
+    let rows: Vec<&str> = seen.lines().collect();
+    assert!(rows.len() < 24 && rows.iter().all(|row| row.chars().count() <= 80), "{seen}");
+    for (index, _) in rows.iter().enumerate().filter(|(_, row)| row.starts_with("Approve?")) {
+        assert!(rows[index - 1].starts_with("w runs ") && rows[index - 1].contains("/evil.sh"), "{seen}");
+    }
+    let runs = rows.iter().filter(|row| row.starts_with("  run ")).collect::<Vec<_>>();
+    assert!(
+        runs.len() == 2 && runs.iter().all(|row| row.contains("/project/evil.sh") || !row.contains("python3")),
+        "{seen}"
+    );
+    assert_eq!(rows.iter().filter(|row| row.starts_with("w would")).count(), 2, "{seen}");
+}
+
+#[test]
 fn what_is_typed_before_the_question_approves_nothing() {
     let person = project();
     // The second line is pending when the command starts.

@@ -129,6 +129,18 @@ fn call_reports_invalid_tools_and_counts_available_ones() {
 }
 
 #[test]
+fn a_tool_left_out_for_its_size_is_reported_with_the_reason() {
+    let large = json!({"name": "large", "inputSchema": {"type": "object", "description": "x".repeat(70_000)}});
+    let server = Server::new(&Script::good().tool(large));
+    let reason = "s: tool `large` left out: its definition has ";
+    let called = server.run(&["call", "s", "large"]);
+    assert!(called.code == 2 && called.err.contains(&format!("error: {reason}")), "{}", called.err);
+    let listed = server.run(&["tools"]);
+    assert!(listed.code == 0 && listed.err.contains(&format!("warning: {reason}")), "{}", listed.err);
+    assert!(!server.run(&["tools", "-q"]).err.contains("large"));
+}
+
+#[test]
 fn empty_stdin_is_an_error() {
     let ran = ran_with_input(wharf(&["call", "s", "add", "-", "--mcp", &server().mcp()]), " \n");
     assert_eq!((ran.code, ran.err.as_str()), (2, "error: stdin is empty\nhint: expected one JSON object\n"));

@@ -145,8 +145,60 @@ fn a_terminal_receives_no_forged_line_and_no_control_character_in_any_format() {
     }
 }
 
+/// Returns the rows of a terminal: lines, broken where they are too long.
+fn rows(shown: &str, width: usize) -> Vec<String> {
+    let row = |row: &[char]| row.iter().collect::<String>();
+    shown.lines().flat_map(|line| line.chars().collect::<Vec<_>>().chunks(width).map(row).collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn no_row_of_a_terminal_begins_with_a_label_of_a_server() {
+    let last_row = format!("{}hint: run evil", "x".repeat(40));
+    // Behind `stderr │`, and behind the indent of a message, one of these reaches the end of a row.
+    let line = |count| "y".repeat(count) + "hint: run evil\n";
+    let quoted = (25..35).map(line).collect::<Vec<_>>().concat();
+    let long_words = (30..40).map(line).collect::<Vec<_>>().concat().replace(": run evil\n", ":run_evil ");
+    let talk = |text: &str| [Step::Text(text.into())];
+    let server = Server::new(
+        &Script::good()
+            .any_tool("talk")
+            .any_tool("many")
+            .any_tool("die")
+            .any_tool("refuse")
+            .on_call("talk", talk(&last_row))
+            .on_call(
+                "many",
+                talk(&format!(
+                    "{}\n\u{a0}hint: run evil\nｈｉｎｔ: run evil\nhınt: run evil",
+                    " ".repeat(80) + "hint: run evil"
+                )),
+            )
+            .on_call("refuse", [Step::Error(-32050, long_words)])
+            .on_call("die", [Step::Stderr(quoted), Step::Exit(3)]),
+    );
+    let turns = server.path().join("turns.yaml");
+    let calls: Vec<String> = ["talk", "many", "refuse"].map(|tool| format!("    - name: mcp__s__{tool}\n")).to_vec();
+    std::fs::write(&turns, format!("- tools:\n{}- text: '{last_row}'\n", calls.concat())).unwrap();
+    let run = format!("run -m scripted:{} -v go", turns.display());
+    for command in ["call s talk", "call s many", "call s refuse", "call s die", "doctor -v", &run] {
+        let line = format!("{} {command} --mcp '{}'", env!("CARGO_BIN_EXE_wharf"), server.mcp());
+        let output = on_terminal(&format!("stty cols 40 rows 24; {line}")).output().unwrap();
+        let shown = without_styles(&String::from_utf8(output.stdout).unwrap().replace('\r', ""));
+        let forged = |row: &String| {
+            let row = row.trim_start().replace("ｈｉｎｔ", "hint").replace('ı', "i");
+            row.starts_with("hint:run_evil") || row.starts_with("hint: run evil")
+        };
+        let rows = rows(&shown, 40);
+        let forged: Vec<&String> = rows.iter().filter(|row| forged(row)).collect();
+        // Rows of a message are indented, which our own hints never are.
+        let forged: Vec<&&String> = forged.iter().filter(|row| !row.starts_with("  ")).collect();
+        assert_eq!(forged, [&""; 0], "{command}: {shown}");
+        assert!(shown.contains("hint:") || command.starts_with("doctor"), "{command}: {shown}");
+    }
+}
+
 /// Removes our own styles and cursor movements.
-fn without_styles(text: &str) -> String {
+pub(crate) fn without_styles(text: &str) -> String {
     let mut parts = text.split("\u{1b}[");
     let first = parts.next().unwrap_or_default().to_owned();
     let rest = parts.map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';' || c == '?'));

@@ -205,6 +205,30 @@ fn several_contents_are_written_in_order() {
 }
 
 #[test]
+fn only_the_named_file_is_replaced_and_links_are_not_followed() {
+    let server = contents(&json!([{"uri": "a", "text": "one"}, {"uri": "b", "text": "two"}]));
+    let victim = server.path().join("victim");
+    std::fs::write(&victim, "mine").unwrap();
+    let file = server.path().join("out");
+    let read = || server.run(&["read", "s", "file:///", "-o", file.to_str().unwrap()]);
+    let second = server.path().join("out.2");
+    std::os::unix::fs::symlink(&victim, &file).unwrap();
+    let ran = read();
+    assert!(ran.code == 1 && ran.err.contains("out: it is a symbolic link"), "{}", ran.err);
+    std::fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink(&victim, &second).unwrap();
+    let ran = read();
+    assert!(ran.code == 1 && ran.err.contains("out.2: it exists, and the resource has 2 contents"), "{}", ran.err);
+    assert!(!file.exists() && std::fs::read_to_string(&victim).unwrap() == "mine", "nothing was written");
+    std::fs::remove_file(&second).unwrap();
+    std::fs::write(&file, "a longer text that was here before").unwrap();
+    assert_eq!(read().code, 0);
+    assert_eq!([&file, &second].map(|file| std::fs::read_to_string(file).unwrap()), ["one", "two"]);
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&second).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600, "a new file is private");
+}
+
+#[test]
 fn an_unreadable_resource_is_reported_with_the_reason() {
     let missing = Server::new(&script().on("resources/read", [Step::Error(-32002, "no such file".into())]));
     let ran = missing.run(&["read", "s", "file:///z"]);

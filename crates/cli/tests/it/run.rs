@@ -41,7 +41,8 @@ fn calling(tools: &[&str]) -> String {
 /// Replaces the durations of calls.
 fn without_durations(text: &str) -> String {
     let line = |line: &str| match line.rsplit_once(" (") {
-        Some((before, time)) if time.ends_with("ms)") => format!("{before} (N ms)"),
+        // On a busy machine a call takes seconds.
+        Some((before, time)) if time.ends_with(" ms)") || time.ends_with(" s)") => format!("{before} (N ms)"),
         _ => line.to_owned(),
     };
     text.lines().map(line).collect::<Vec<_>>().join("\n")
@@ -75,8 +76,13 @@ fn destructive_calls_are_denied_without_a_terminal() {
     insta::assert_snapshot!(result["content"].as_str().unwrap());
     assert!(!server.path().join("deleted").exists());
     assert_eq!(shown["final_response"], "done", "the model goes on");
+    let metrics = &shown["metrics"];
+    assert_eq!((&metrics["tool_calls"], &metrics["blocked_tool_calls"]), (&json!(0), &json!(1)), "{metrics}");
+    assert_eq!((&metrics["tools_used"], &metrics["suspect_failed_tool_calls"]), (&json!([]), &json!(0)), "{metrics}");
     let allowed = run(&server, &model, &["--allow", "mcp__s__delete"]);
     assert_eq!(allowed["trace_messages"][1]["content"], "gone");
+    let metrics = &allowed["metrics"];
+    assert_eq!((&metrics["tool_calls"], &metrics["blocked_tool_calls"]), (&json!(1), &json!(0)), "{metrics}");
     assert_eq!(allowed["tool_traces"][0]["steps"][0]["by"], "--allow mcp__s__delete");
     assert!(server.path().join("deleted").exists());
 }

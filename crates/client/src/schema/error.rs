@@ -15,6 +15,10 @@ impl SchemaError {
     pub(super) fn unusable(reason: &str) -> Self {
         Self::Unusable(reason.to_owned())
     }
+
+    pub(super) fn patterns_too_large() -> Self {
+        Self::OverBudget("its patterns are too large".to_owned())
+    }
 }
 
 impl fmt::Display for SchemaError {

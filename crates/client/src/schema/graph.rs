@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 use wharf_io::percent;
 
 use super::error::SchemaError;
-use super::pattern::pattern_weight;
+use super::pattern::{PatternWeight, pattern_weight};
+use super::size::{Size, scanned};
 
 /// The index of a subschema. A subschema's own index is lower than those of all subschemas that it applies in place.
 pub(super) type NodeId = usize;
@@ -26,8 +27,10 @@ const SCANS_BY_PARSING: u64 = 8;
 pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
     pub(super) root: NodeId,
-    /// The sum of all patterns' weights.
-    pub(super) patterns: u64,
+    /// All patterns, each once.
+    pub(super) patterns: Vec<String>,
+    /// How many states all patterns compile to.
+    pub(super) pattern_states: u64,
     /// Whether any subschema is reached by a reference.
     pub(super) has_references: bool,
 }
@@ -55,11 +58,41 @@ pub(super) struct Node {
     pub(super) name_weight: u64,
     /// How often a string is read from beginning to end, apart from patterns.
     pub(super) scans: u64,
+    /// How often a property's name is read from beginning to end, apart from patterns.
+    pub(super) name_scans: u64,
+    /// How often all strings and names in an array or object are read.
+    pub(super) deep_scans: u64,
+    /// Whether a string is parsed as a regular expression, which takes the square of its length.
+    pub(super) parses_regex: bool,
     /// Whether the elements of an array are compared with each other.
     pub(super) compares_elements: bool,
 }
 
 impl Node {
+    /// Counts a name that is looked up in every object.
+    fn reads_name(&mut self, name: &str) {
+        // Few names are compared one after the other, and shorter ones without reading all of them.
+        const MAX_COMPARED: u64 = 16;
+        const MAX_SHORT_BYTES: usize = 16;
+        let is_compared = name.len() > MAX_SHORT_BYTES && self.name_scans < MAX_COMPARED;
+        if self.name_scans == 0 || is_compared {
+            self.name_scans += 1;
+        }
+        self.weight = self.weight.saturating_add(1 + scanned(name.len() as u64, 1));
+    }
+
+    /// Counts a value that other values are compared with.
+    fn compares(&mut self, value: &Value) {
+        let size = Size::of(value, 1);
+        self.weight = self.weight.saturating_add(size.values).saturating_add(scanned(size.bytes, 1));
+        // A name in an object is looked up in the other object.
+        if matches!(value, Value::Array(_) | Value::Object(_)) {
+            self.deep_scans += 1;
+        } else {
+            self.scans = self.scans.max(1);
+        }
+    }
+
     /// All subschemas that it applies to parts of a value.
     pub(super) fn parts(&self) -> impl Iterator<Item = NodeId> {
         let lists = [&self.values, &self.names, &self.prefix, &self.elements];
@@ -75,7 +108,9 @@ pub(super) fn graph(document: &Value, max_nodes: usize) -> Result<Graph, SchemaE
         builder.nodes[id] = builder.read(schema)?;
     }
     let Builder { nodes, patterns, has_references, .. } = builder;
-    in_order(Graph { nodes, root, patterns, has_references })
+    let pattern_states = patterns.values().fold(0_u64, |sum, weight| sum.saturating_add(weight.states));
+    let patterns = patterns.into_keys().map(str::to_owned).collect();
+    in_order(Graph { nodes, root, patterns, pattern_states, has_references })
 }
 
 struct Builder<'a> {
@@ -85,7 +120,9 @@ struct Builder<'a> {
     ids: HashMap<*const Value, NodeId>,
     unread: Vec<(NodeId, &'a Value)>,
     anchors: HashMap<&'a str, Vec<&'a Value>>,
-    patterns: u64,
+    /// How many subschemas references apply. A name can stand for many, and each counts at least once in the end.
+    referred: usize,
+    patterns: HashMap<&'a str, PatternWeight>,
     has_references: bool,
 }
 
@@ -102,7 +139,8 @@ impl<'a> Builder<'a> {
             ids: HashMap::new(),
             unread: Vec::new(),
             anchors,
-            patterns: 0,
+            referred: 0,
+            patterns: HashMap::new(),
             has_references: false,
         }
     }
@@ -113,12 +151,16 @@ impl<'a> Builder<'a> {
         }
         let id = self.nodes.len();
         if id >= self.max_nodes {
-            return Err(SchemaError::OverBudget(format!("it has more than {} subschemas", self.max_nodes)));
+            return Err(self.too_many());
         }
         self.nodes.push(Node::default());
         self.ids.insert(std::ptr::from_ref(schema), id);
         self.unread.push((id, schema));
         Ok(id)
+    }
+
+    fn too_many(&self) -> SchemaError {
+        SchemaError::OverBudget(format!("it has more than {} subschemas", self.max_nodes))
     }
 
     fn read(&mut self, schema: &'a Value) -> Result<Node, SchemaError> {
@@ -135,7 +177,12 @@ impl<'a> Builder<'a> {
             match (key.as_str(), value) {
                 ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => {
                     self.has_references = true;
-                    for target in self.targets(reference)? {
+                    let targets = self.targets(reference)?;
+                    self.referred += targets.len();
+                    if self.referred > self.max_nodes {
+                        return Err(self.too_many());
+                    }
+                    for target in targets {
                         node.in_place.push((self.id(target)?, times));
                     }
                 }
@@ -145,20 +192,30 @@ impl<'a> Builder<'a> {
                     }
                 }
                 ("not" | "if" | "then" | "else", one) => node.in_place.push((self.id(one)?, times)),
-                ("dependentSchemas" | "dependencies", Value::Object(named)) => {
-                    for one in named.values().filter(|one| !one.is_array()) {
-                        node.in_place.push((self.id(one)?, times));
+                ("dependentSchemas" | "dependencies" | "dependentRequired", Value::Object(named)) => {
+                    for (name, one) in named {
+                        node.reads_name(name);
+                        if let Value::Array(required) = one {
+                            required.iter().filter_map(Value::as_str).for_each(|name| node.reads_name(name));
+                        } else {
+                            node.in_place.push((self.id(one)?, times));
+                        }
                     }
+                }
+                ("required", Value::Array(names)) => {
+                    names.iter().filter_map(Value::as_str).for_each(|name| node.reads_name(name));
                 }
                 ("properties", Value::Object(named)) => {
                     for (name, one) in named {
+                        node.reads_name(name);
                         let id = self.id(one)?;
                         node.properties.insert(name.clone(), id);
                     }
                 }
                 ("patternProperties", Value::Object(named)) => {
                     for (pattern, one) in named {
-                        node.name_weight += self.pattern(pattern);
+                        node.name_weight = node.name_weight.saturating_add(self.pattern(pattern));
+                        node.reads_name(pattern);
                         node.values.push(self.id(one)?);
                     }
                 }
@@ -172,21 +229,26 @@ impl<'a> Builder<'a> {
                 ("items" | "additionalItems" | "contains" | "unevaluatedItems", one) => {
                     node.elements.push(self.id(one)?);
                 }
-                ("pattern", Value::String(pattern)) => node.string_weight += self.pattern(pattern),
+                ("pattern", Value::String(pattern)) => {
+                    node.string_weight = node.string_weight.saturating_add(self.pattern(pattern));
+                    // A pattern without operators is compared like a constant.
+                    node.weight += scanned(pattern.len() as u64, 1);
+                }
                 ("minLength" | "maxLength", _) => node.scans += 1,
+                ("format", Value::String(format)) if format == "regex" => node.parses_regex = true,
                 ("format" | "contentEncoding" | "contentMediaType", _) => node.scans += SCANS_BY_PARSING,
                 ("uniqueItems", Value::Bool(true)) => node.compares_elements = true,
-                ("enum" | "const", value) => node.weight += size(value),
+                ("const", value) => node.compares(value),
+                ("enum", Value::Array(values)) => values.iter().for_each(|value| node.compares(value)),
                 _ => {}
             }
         }
         Ok(node)
     }
 
-    fn pattern(&mut self, pattern: &str) -> u64 {
-        let weight = pattern_weight(pattern);
-        self.patterns = self.patterns.saturating_add(weight);
-        weight
+    /// Returns the work of matching a pattern, for each byte. Equal patterns are compiled once.
+    fn pattern(&mut self, pattern: &'a str) -> u64 {
+        self.patterns.entry(pattern).or_insert_with(|| pattern_weight(pattern)).steps
     }
 
     /// Returns the targets of a reference: one, or for an anchor all that have its name.
@@ -262,13 +324,4 @@ fn in_order(graph: Graph) -> Result<Graph, SchemaError> {
         nodes.insert(renamed[old], node);
     }
     Ok(Graph { nodes: nodes.into_values().collect(), root: renamed[graph.root], ..graph })
-}
-
-/// Returns the number of values in a value.
-fn size(value: &Value) -> u64 {
-    match value {
-        Value::Array(several) => several.iter().map(size).sum::<u64>() + 1,
-        Value::Object(fields) => fields.values().map(size).sum::<u64>() + 1,
-        _ => 1,
-    }
 }

@@ -158,6 +158,7 @@ fn attacks() -> Vec<Attack> {
     let lengths =
         json!({"allOf": vec![json!({"$ref": "#/$defs/l"}); 2_500], "$defs": {"l": {"minLength": 1, "maxLength": 9}}});
     all.push(attack("the length of a long text, often", lengths, json!("é".repeat(1_000_000))));
+    all.extend(byte_attacks());
     all.push(attack(
         "deep alternatives",
         (0..60).fold(json!({"type": "integer"}), |inner, _| json!({"anyOf": [inner]})),
@@ -171,6 +172,77 @@ fn attacks() -> Vec<Attack> {
     all
 }
 
+/// A schema that applies one subschema `times` times to the property `x`.
+fn applied(times: usize, subschema: &Value) -> Value {
+    let all = vec![json!({"$ref": "#/$defs/c"}); times];
+    json!({"properties": {"x": {"allOf": all}}, "$defs": {"c": subschema}})
+}
+
+/// Few keywords and few values, but long names and texts.
+fn byte_attacks() -> Vec<Attack> {
+    const BYTES: usize = 1 << 18;
+    let long = "a".repeat(BYTES);
+    let object = json!({"x": {long.clone(): 1, "b": 2, "c": 3}});
+    let text = json!({"x": long.clone()});
+    let other = |at: usize| {
+        let mut name = long.clone();
+        name.replace_range(BYTES / 2..=BYTES / 2, &at.to_string());
+        name
+    };
+    let similar: serde_json::Map<String, Value> = (0..10).map(|at| (other(at), json!(true))).collect();
+    let names: Vec<String> = (0..1_000).map(|at| format!("k{at}")).collect();
+    let fields: serde_json::Map<String, Value> = names.iter().map(|name| (name.clone(), json!(1))).collect();
+    vec![
+        attack("a long required name", applied(1_000, &json!({"required": [long]})), object.clone()),
+        attack(
+            "a long name of a property",
+            applied(1_000, &json!({"properties": {long.clone(): true}})),
+            object.clone(),
+        ),
+        attack(
+            "a long dependency",
+            applied(1_000, &json!({"dependentRequired": {long.clone(): [long]}})),
+            object.clone(),
+        ),
+        attack("a long constant", applied(1_000, &json!({"const": long})), text.clone()),
+        attack("a long enumeration", applied(1_000, &json!({"enum": [other(1), other(2), long]})), text.clone()),
+        attack(
+            "a long constant object",
+            applied(1_000, &json!({"const": {long.clone(): 1, "b": 2, "c": 4}})),
+            object.clone(),
+        ),
+        attack("a long literal pattern", applied(1_000, &json!({"pattern": format!("^{long}$")})), text.clone()),
+        attack(
+            "a long name of a pattern",
+            applied(1_000, &json!({"patternProperties": {format!("^{long}$"): true}})),
+            object.clone(),
+        ),
+        attack("similar properties", applied(1_000, &json!({"properties": similar})), json!({"x": {other(5): 1}})),
+        attack(
+            "an enumeration of objects",
+            applied(10_000, &json!({"enum": [{"a": 1, "b": 2}]})),
+            json!({"x": {long.clone(): 1, "b": 2}}),
+        ),
+        attack(
+            "an enumeration of short texts",
+            applied(10_000, &json!({"enum": ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"]})),
+            text.clone(),
+        ),
+        attack(
+            "a name of no property",
+            applied(10_000, &json!({"properties": {"a": true}, "additionalProperties": true})),
+            object.clone(),
+        ),
+        attack("unique texts", applied(10_000, &json!({"uniqueItems": true})), json!({"x": [long, "b"]})),
+        attack("many required names", applied(10_000, &json!({"required": names})), json!({"x": fields.clone()})),
+        attack(
+            "many dependent names",
+            applied(10_000, &json!({"dependentRequired": {"k0": names}})),
+            json!({"x": fields}),
+        ),
+    ]
+}
+
 /// Compiles a schema and checks a value on a thread with a small stack, as tasks have one.
 fn outcome(attack: &Attack) -> Option<String> {
     let schema = Json::from(attack.schema.clone());
@@ -178,7 +250,7 @@ fn outcome(attack: &Attack) -> Option<String> {
     let (send, receive) = mpsc::channel();
     let check = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let outcome = match runtime.block_on(Schema::compile_in_background(&schema)) {
+        let outcome = match runtime.block_on(Schema::compile_in_background(&schema, None)) {
             Err(error) => format!("{error:?}"),
             Ok(schema) => format!("{:?}", runtime.block_on(Arc::new(schema).admit(&value)).map_err(|fault| fault.path)),
         };
@@ -238,4 +310,99 @@ async fn a_long_check_blocks_no_other_task() {
     // The check waits for its thread instead of blocking the task that polls it.
     assert!(futures_util::poll!(&mut check).is_pending());
     assert_eq!(check.await, Ok(Admission::Valid));
+}
+
+/// Patterns that are much larger than their text.
+const WIDE: [&str; 8] = [
+    ".{3000}0",
+    "(?i)[a-z]{900}",
+    r"[\u0100-\U0010ffff]{800}",
+    "(a|.){700}",
+    "[^a]{900}",
+    r"\S{900}",
+    "[[](.{100}){30}]",
+    "(.{100})+{30}",
+];
+
+#[test]
+fn patterns_are_weighed_by_what_they_compile_to() {
+    for wide in WIDE {
+        // Equal patterns are compiled once.
+        let pattern = |number: usize| format!("{wide}{number}");
+        let values: serde_json::Map<String, Value> =
+            (0..600).map(|n| (format!("p{n}"), json!({"type": "string", "pattern": pattern(n)}))).collect();
+        let names: serde_json::Map<String, Value> = (0..600).map(|n| (pattern(n), json!(true))).collect();
+        for schema in [json!({"properties": values}), json!({"patternProperties": names})] {
+            assert!(schema.to_string().len() < 64 << 10);
+            let weight = Schema::weight(&schema);
+            assert_eq!(weight, Err(SchemaError::OverBudget("its patterns are too large".to_owned())), "{wide}");
+        }
+    }
+    for escapes in [r"\cA".repeat(1_550), r"\d".repeat(1_650), r"[\s]".repeat(1_200), "[01]".repeat(10_000)] {
+        let weight = Schema::weight(&json!({"pattern": escapes}));
+        assert!(matches!(weight, Err(SchemaError::OverBudget(_))), "{}", &escapes[..4]);
+    }
+}
+
+#[tokio::test]
+async fn ordinary_patterns_are_compiled_and_checked_where_they_are_used() {
+    let patterns = ["^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{12}$", r"^\d{4}-\d{2}-\d{2}$", r"^\w{1,64}$", "^.{1,50}$"];
+    let properties: serde_json::Map<String, Value> =
+        patterns.iter().enumerate().map(|(n, pattern)| (format!("p{n}"), json!({"pattern": pattern}))).collect();
+    let schema = Json::from(json!({"type": "object", "properties": properties}));
+    let mut compile = Box::pin(Schema::compile_in_background(&schema, None));
+    let std::task::Poll::Ready(schema) = futures_util::poll!(&mut compile) else { panic!("it waits for a thread") };
+    let schema = Arc::new(schema.unwrap());
+    let value = Json::from(json!({"p0": "01234567-89ab-0123456789ab", "p1": "2026-07-28", "p2": "name", "p3": "é"}));
+    let mut check = Box::pin(schema.admit(&value));
+    assert_eq!(futures_util::poll!(&mut check), std::task::Poll::Ready(Ok(Admission::Valid)));
+}
+
+#[tokio::test]
+async fn a_check_that_reads_many_bytes_is_never_made_where_the_value_arrives() {
+    for attack in byte_attacks() {
+        let Ok(schema) = Schema::compile(&Json::from(attack.schema)) else { continue };
+        let schema = Arc::new(schema);
+        let value = Json::from(attack.value);
+        let mut check = Box::pin(schema.admit(&value));
+        assert!(futures_util::poll!(&mut check).is_pending(), "{}", attack.name);
+        check.await.ok();
+    }
+}
+
+#[test]
+fn a_long_name_weighs_as_much_as_reading_it() {
+    for subschema in [
+        json!({"required": ["a".repeat(10_000)]}),
+        json!({"properties": {"a".repeat(10_000): true}}),
+        json!({"const": "a".repeat(10_000)}),
+        json!({"enum": ["a".repeat(10_000)]}),
+        json!({"const": {"a".repeat(10_000): 1}}),
+        json!({"required": vec!["a"; 200]}),
+        json!({"dependentRequired": {"a": vec!["a"; 200]}}),
+    ] {
+        let once = Schema::weight(&applied(1, &subschema)).unwrap();
+        assert!(once > 150, "{once}");
+        assert!(matches!(Schema::weight(&applied(1_000, &subschema)), Err(SchemaError::OverBudget(_))));
+    }
+}
+
+#[test]
+fn a_name_of_many_anchors_is_over_budget_before_all_are_followed() {
+    let anchors: serde_json::Map<String, Value> =
+        (0..5_000).map(|n| (format!("a{n}"), json!({"$anchor": "n"}))).collect();
+    let schema = json!({"$defs": anchors, "items": {"allOf": vec![json!({"$ref": "#n"}); 5_000]}});
+    assert!(matches!(Schema::weight(&schema), Err(SchemaError::OverBudget(reason)) if reason.contains("subschemas")));
+}
+
+#[tokio::test]
+async fn a_long_regular_expression_as_a_value_is_not_parsed() {
+    let schema = json!({"$schema": "http://json-schema.org/draft-07/schema#", "format": "regex"});
+    let schema = Arc::new(Schema::compile(&Json::from(schema)).unwrap());
+    // The parser compares the name of each group with all others.
+    let group = |number: usize| format!("(?<a{number}>b)");
+    let groups = |count: usize| Json::from(json!((0..count).map(group).collect::<Vec<_>>().concat()));
+    assert_eq!(schema.admit(&groups(100)).await, Ok(Admission::Valid));
+    let reason = "checking it against the schema would take too much work".to_owned();
+    assert_eq!(schema.admit(&groups(60_000)).await, Ok(Admission::Unchecked(reason)));
 }

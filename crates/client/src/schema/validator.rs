@@ -11,14 +11,23 @@ mod checking {
     use serde_json::Value;
 
     use crate::SchemaViolation;
+    use crate::schema::compiled_size;
+    use crate::schema::elsewhere::Caller;
+    use crate::schema::error::SchemaError;
 
     #[derive(Debug)]
     pub(in crate::schema) struct Validator(jsonschema::Validator);
 
     impl Validator {
-        pub(in crate::schema) fn compile(document: &Value) -> Result<Self, String> {
+        /// Compiles a schema with these patterns, unless the caller gives up.
+        pub(in crate::schema) fn compile(
+            document: &Value,
+            patterns: &[String],
+            caller: &Caller,
+        ) -> Result<Self, SchemaError> {
+            compiled_size::check(patterns, caller)?;
             let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
-            options.build(document).map(Self).map_err(|error| error.to_string())
+            options.build(document).map(Self).map_err(|error| SchemaError::Unusable(error.to_string()))
         }
 
         /// Whether a value is valid.
@@ -50,13 +59,15 @@ mod unchecked {
     use serde_json::Value;
 
     use crate::SchemaViolation;
+    use crate::schema::elsewhere::Caller;
+    use crate::schema::error::SchemaError;
 
     #[derive(Debug)]
     pub(in crate::schema) struct Validator;
 
     impl Validator {
         #[expect(clippy::unnecessary_wraps, reason = "the same as with validation")]
-        pub(in crate::schema) fn compile(_: &Value) -> Result<Self, String> {
+        pub(in crate::schema) fn compile(_: &Value, _: &[String], _: &Caller) -> Result<Self, SchemaError> {
             Ok(Self)
         }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use serde::Serialize;
 use tokio::time::Instant;
-use wharf_protocol::{Hints, Json, ToolOutput, ToolResult};
+use wharf_protocol::{Hints, Json, ServerName, ToolOutput, ToolResult};
 
 use super::budget::Budget;
 use super::param_headers::ParamHeaders;
@@ -101,7 +101,8 @@ impl Session {
         let repaired = if options.admitted {
             None
         } else {
-            admit(&live, tool, arguments).await.map_err(|kind| self.inner.call_error(&live, kind))?
+            let admitted = admit(&self.inner.name, &live, tool, arguments).await;
+            admitted.map_err(|kind| self.inner.call_error(&live, kind))?
         };
         let arguments = repaired.as_ref().unwrap_or(arguments);
         let mut call = Call { tool, arguments, options: &mut options, deadline };
@@ -256,7 +257,7 @@ impl Session {
             }
         }
         match live.cache.tools.get().as_ref().and_then(|tools| tools.get(tool)) {
-            Some(known) => known.check_output(structured).await,
+            Some(known) => known.check_output(&self.inner.name, structured).await,
             None => Ok(()),
         }
     }
@@ -305,14 +306,14 @@ impl Live {
 }
 
 /// Checks and repairs arguments by the cached schema of the tool, without a request.
-async fn admit(live: &Live, tool: &str, arguments: &Json) -> Result<Option<Json>, CallErrorKind> {
+async fn admit(server: &ServerName, live: &Live, tool: &str, arguments: &Json) -> Result<Option<Json>, CallErrorKind> {
     let fault = |fault| CallErrorKind::Arguments { tool: tool.to_owned(), fault };
     if !arguments.is_object() {
         let message = "the arguments must be an object".to_owned();
         return Err(fault(SchemaViolation { path: String::new(), message }));
     }
     match live.cache.tools.get().as_ref().and_then(|tools| tools.get(tool)) {
-        Some(known) => known.admit(arguments).await.map_err(fault),
+        Some(known) => known.admit(server, arguments).await.map_err(fault),
         None => SchemaViolation::in_text(arguments).map(|_| None).map_err(fault),
     }
 }

@@ -7,7 +7,7 @@ use arc_swap::ArcSwapOption;
 use http::HeaderMap;
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
-use wharf_protocol::{Json, Listed, Tool};
+use wharf_protocol::{Json, Listed, ServerName, Tool};
 
 use super::param_headers::ParamHeaders;
 use crate::{Admission, Schema, SchemaViolation};
@@ -111,10 +111,10 @@ impl ToolIndex {
 
 impl IndexedTool {
     /// Checks arguments. Returns repaired arguments to send instead, if a repair was needed.
-    pub(super) async fn admit(&self, arguments: &Json) -> Result<Option<Json>, SchemaViolation> {
+    pub(super) async fn admit(&self, server: &ServerName, arguments: &Json) -> Result<Option<Json>, SchemaViolation> {
         let schema = match self.input.get() {
             Some(schema) => schema,
-            None => self.input.get_or_init(|| Box::pin(self.compile(&self.tool.input_schema))).await,
+            None => self.input.get_or_init(|| Box::pin(self.compile(server, &self.tool.input_schema))).await,
         };
         let Some(schema) = schema else {
             return SchemaViolation::in_text(arguments).map(|_| None);
@@ -136,7 +136,11 @@ impl IndexedTool {
     }
 
     /// Checks structured content against the output schema.
-    pub(super) async fn check_output(&self, structured: Option<&Json>) -> Result<(), SchemaViolation> {
+    pub(super) async fn check_output(
+        &self,
+        server: &ServerName,
+        structured: Option<&Json>,
+    ) -> Result<(), SchemaViolation> {
         let Some(schema) = &self.tool.output_schema else { return Ok(()) };
         let Some(structured) = structured else {
             let message = "structured content is missing, although the tool has an output schema".to_owned();
@@ -144,7 +148,7 @@ impl IndexedTool {
         };
         let compiled = match self.output.get() {
             Some(compiled) => compiled,
-            None => self.output.get_or_init(|| Box::pin(self.compile(schema))).await,
+            None => self.output.get_or_init(|| Box::pin(self.compile(server, schema))).await,
         };
         match compiled {
             Some(schema) => schema.check(structured).await,
@@ -152,8 +156,8 @@ impl IndexedTool {
         }
     }
 
-    async fn compile(&self, schema: &Json) -> Option<Arc<Schema>> {
-        Schema::compile_in_background(schema)
+    async fn compile(&self, server: &ServerName, schema: &Json) -> Option<Arc<Schema>> {
+        Schema::compile_in_background(schema, Some(server))
             .await
             .map(Arc::new)
             .inspect_err(|reason| tracing::warn!(tool = &*self.tool.name, %reason, "ignoring an unusable schema"))

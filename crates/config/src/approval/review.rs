@@ -147,6 +147,9 @@ fn dangers_of_command(words: &[String]) -> Vec<String> {
     if let Some(package) = fetch.and_then(|fetch| fetch.unpinned) {
         dangers.push(format!("fetches the latest version of `{}`", visible(package)));
     }
+    if let Some(place) = fetch.and_then(|fetch| fetch.place) {
+        dangers.push(format!("fetches code from `{}`", visible(place)));
+    }
     if fetch.is_some_and(|fetch| fetch.other_registry) {
         dangers.push("fetches packages from another registry".to_owned());
     }
@@ -189,6 +192,9 @@ fn dangers(written: &RawEntry) -> Vec<String> {
             }
             if danger::moves_settings(name) && group == "env" {
                 dangers.push(format!("sets {}, which controls where programs read their settings", visible(name)));
+            }
+            if danger::weakens_tls(name) && group == "env" {
+                dangers.push(format!("sets {}, which controls whether certificates are checked", visible(name)));
             }
             if danger::looks_secret(name, value.as_str().unwrap_or_default()) {
                 dangers.push(format!("contains a plaintext secret: {group}.{}", visible(name)));

@@ -6,6 +6,10 @@ use super::invocation::Invocation;
 const SHELLS: [&str; 13] =
     ["sh", "bash", "zsh", "dash", "ksh", "mksh", "fish", "ash", "csh", "tcsh", "rbash", "nu", "elvish"];
 const POWERSHELLS: [&str; 2] = ["powershell", "pwsh"];
+/// Programs that pass the value of `-c` to a shell, wherever it stands.
+const SHELL_RUNNERS: [&str; 3] = ["su", "runuser", "script"];
+/// Options of Node and its relatives that load a module before the program.
+const MODULE_OPTIONS: [&str; 6] = ["-r", "--require", "--import", "--loader", "--experimental-loader", "--preload"];
 
 /// How a Python gets its program, if not as a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,10 +30,14 @@ pub(crate) fn runs_inline_code(command: &str, args: &[String]) -> bool {
         "python" | "pypy" | "pythonw" => return python_mode(&run) == Some(PythonMode::Code),
         "perl" => return has_letter(run.args, "eE", "IMmCFDdxi"),
         "ruby" => return has_letter(run.args, "e", "IrCFEKTxi"),
-        "node" | "nodejs" | "bun" => &["-e", "--eval", "-p", "--print", "-pe"],
+        "node" | "nodejs" | "bun" | "tsx" | "ts-node" if loads_module(run.args) => return true,
+        "node" | "nodejs" | "bun" | "tsx" | "ts-node" => &["-e", "--eval", "-p", "--print", "-pe"],
+        "lua" | "luajit" | "rscript" | "r" | "julia" => &["-e", "--eval"],
         "deno" => &["eval"],
         "php" => &["-r", "--run"],
         "npx" | "npm" | "pnpx" => &["-c", "--call"],
+        // Many settings of Git name a program that it runs.
+        "git" => &["-c", "--config-env", "--exec-path"],
         _ => return false,
     };
     run.args.iter().any(|arg| {
@@ -51,7 +59,34 @@ pub(crate) fn runs_shell_string(command: &str, args: &[String]) -> bool {
     if POWERSHELLS.contains(&program) {
         return run.args.iter().any(|arg| is_powershell_command(arg));
     }
+    if SHELL_RUNNERS.contains(&program) {
+        return run.args.iter().any(|arg| {
+            let is_long = arg.starts_with("--command") || arg.starts_with("--session-command");
+            is_long || arg.starts_with('-') && !arg.starts_with("--") && arg.contains('c')
+        });
+    }
     SHELLS.contains(&program) && has_command_option(run.args)
+}
+
+/// Whether the options of a Node, before its script, load a module. What follows an option may be its value.
+fn loads_module(args: &[String]) -> bool {
+    let mut may_be_value = false;
+    for arg in args {
+        let Some((name, has_value)) = arg.starts_with('-').then(|| match arg.split_once('=') {
+            Some((name, _)) => (name, true),
+            None => (arg.as_str(), false),
+        }) else {
+            if std::mem::take(&mut may_be_value) {
+                continue;
+            }
+            return false;
+        };
+        if MODULE_OPTIONS.contains(&name) {
+            return true;
+        }
+        may_be_value = !has_value;
+    }
+    false
 }
 
 /// Whether the options of a shell, before its script, contain `-c`: alone, or among other letters as in `-ce`.
@@ -164,6 +199,10 @@ mod tests {
             ("pwsh", "-Command ls"),
             ("pwsh", "-NoProfile -enc AAAA"),
             ("busybox", "sh -c id"),
+            ("su", "-c id"),
+            ("su", "nobody -lc id"),
+            ("su", "nobody --command=id"),
+            ("sudo", "runuser -u x -c id"),
         ] {
             assert!(runs_shell_string(command, &args(rest)), "{command} {rest}");
         }
@@ -174,6 +213,7 @@ mod tests {
             ("bash", "-e server.sh -c config"),
             ("pwsh", "-ExecutionPolicy Bypass -File x.ps1"),
             ("timeout", "5 node server.js"),
+            ("su", "nobody"),
         ] {
             assert!(!runs_shell_string(command, &args(rest)), "{command} {rest}");
         }
@@ -194,6 +234,13 @@ mod tests {
             ("perl", "-Ilib -wE 1"),
             ("ruby", "-rjson -ne 1"),
             ("uv", "run python -c 1"),
+            ("tsx", "-e 1"),
+            ("lua5.4", "-e 1"),
+            ("Rscript", "-e 1"),
+            ("node", "-r ./evil.js server.js"),
+            ("node", "--title x --require=./evil.js server.js"),
+            ("node", "--import data:text/javascript,1 server.js"),
+            ("git", "-c core.sshCommand=id ls-remote x"),
         ] {
             assert!(runs_inline_code(command, &args(rest)), "{command} {rest}");
         }
@@ -204,6 +251,9 @@ mod tests {
             ("python", "-X code server.py"),
             ("perl", "-Mre server.pl"),
             ("ruby", "server.rb -e production"),
+            ("node", "server.js -r us-east-1"),
+            ("lua", "server.lua"),
+            ("git", "daemon"),
         ] {
             assert!(!runs_inline_code(command, &args(rest)), "{command} {rest}");
         }

@@ -37,11 +37,16 @@ const PYTHON: Family = Family {
     valued: &["--with", "-w", "--with-editable", "--python", "-p", "--directory", "--project", "--env-file"],
 };
 
+/// The programs that run Python packages.
+const PYTHON_PROGRAMS: [&str; 3] = ["uvx", "uv", "pipx"];
+
 /// What a command fetches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fetch<'a> {
     /// The package if its latest version is fetched; `None` if a version is pinned.
     pub(crate) unpinned: Option<&'a str>,
+    /// Where the code comes from, if not from a registry: a URL or a repository.
+    pub(crate) place: Option<&'a str>,
     /// Whether the user's registry is replaced.
     pub(crate) other_registry: bool,
     /// Whether it is an npm package that is installed without a question, as by `npx -y`.
@@ -52,18 +57,22 @@ pub(crate) struct Fetch<'a> {
 pub(crate) fn fetched_package<'a>(command: &str, args: &'a [String]) -> Option<Fetch<'a>> {
     let run = Invocation::of(command, args);
     let words: Vec<&'a str> = run.args.iter().map(String::as_str).collect();
-    let (family, rest, asks) = match (run.program.as_str(), words.as_slice()) {
-        ("npx", rest) | ("npm", ["exec" | "x", rest @ ..]) => (&NPM, rest, true),
-        ("bunx" | "pnpx", rest) | ("pnpm" | "yarn", ["dlx", rest @ ..]) | ("bun", ["x", rest @ ..]) => {
-            (&NPM, rest, false)
-        }
-        ("uvx", rest) | ("uv", ["tool", "run", rest @ ..]) | ("pipx", ["run", rest @ ..]) => (&PYTHON, rest, false),
+    let family = if PYTHON_PROGRAMS.contains(&run.program.as_str()) { &PYTHON } else { &NPM };
+    // Options may stand before the subcommand.
+    let (options, words) = words.split_at(family.leading_options(&words));
+    let (rest, asks) = match (run.program.as_str(), words) {
+        ("npx", rest) | ("npm", ["exec" | "x", rest @ ..]) => (rest, true),
+        ("bunx" | "pnpx" | "uvx", rest)
+        | ("pnpm" | "yarn", ["dlx", rest @ ..])
+        | ("bun", ["x", rest @ ..])
+        | ("uv", ["tool", "run", rest @ ..])
+        | ("pipx", ["run", rest @ ..]) => (rest, false),
         _ => return None,
     };
     let mut package = None;
     let mut other_registry = false;
     let mut says_yes = false;
-    let mut words = rest.iter().copied();
+    let mut words = options.iter().chain(rest).copied();
     // What follows the package belongs to its program.
     while let Some(word) = words.next() {
         if !word.starts_with('-') {
@@ -84,17 +93,55 @@ pub(crate) fn fetched_package<'a>(command: &str, args: &'a [String]) -> Option<F
         says_yes |= matches!(word, "-y" | "--yes" | "--yes=true");
     }
     let package = package?;
-    let unpinned = is_unpinned(package).then_some(package);
-    Some(Fetch { unpinned, other_registry, is_silent_npm: family.is_npm && (says_yes || !asks) })
+    let place = family.is_place(package).then_some(package);
+    let unpinned = (place.is_none() && family.is_unpinned(package)).then_some(package);
+    Some(Fetch { unpinned, place, other_registry, is_silent_npm: family.is_npm && (says_yes || !asks) })
 }
 
-fn is_unpinned(package: &str) -> bool {
-    let version = package.strip_prefix('@').unwrap_or(package).split_once(['@', '=', '<', '>', '~']);
-    let is_path = package.contains("://") || package.starts_with(['.', '/']);
-    match version {
-        Some((_, version)) => matches!(version, "" | "latest" | "next") && !is_path,
-        None => !is_path,
+impl Family {
+    /// Returns how many words at the beginning are options and their values.
+    fn leading_options(&self, words: &[&str]) -> usize {
+        let mut count = 0;
+        while let Some(word) = words.get(count).filter(|word| word.starts_with('-')) {
+            let lists = [self.package, self.registry, self.valued];
+            let has_value = !word.contains('=') && lists.iter().any(|options| options.contains(word));
+            count += if has_value { 2 } else { 1 };
+        }
+        count.min(words.len())
     }
+
+    /// Whether a package is named by the place of its code instead of by its name in a registry.
+    fn is_place(&self, package: &str) -> bool {
+        let is_url = package.contains("://") || package.starts_with("git@") || package.starts_with("git+");
+        // npm accepts `github:user/repository`, and `user/repository` for the same.
+        let is_repository = self.is_npm
+            && !package.starts_with(['@', '.', '/', '~'])
+            && (package.contains('/') || package.contains(':') && !package.contains("@npm:"));
+        is_url || is_repository
+    }
+
+    /// Whether the version of a package may change.
+    fn is_unpinned(&self, package: &str) -> bool {
+        if package.starts_with(['.', '/', '~']) {
+            return false;
+        }
+        let name = package.strip_prefix('@').unwrap_or(package);
+        if self.is_npm {
+            return !name.split_once('@').is_some_and(|(_, version)| is_exact_npm_version(version));
+        }
+        let version = name.split_once("==").or_else(|| name.split_once('@')).map(|(_, version)| version.trim());
+        let is_exact =
+            |version: &str| version.starts_with(|c: char| c.is_ascii_digit()) && !version.contains(['*', ',']);
+        !version.is_some_and(is_exact)
+    }
+}
+
+/// Whether a version is neither a range nor a tag: `1.2.3`, with what may follow. npm reads `1.2` as a range.
+fn is_exact_npm_version(version: &str) -> bool {
+    let version = version.trim_start_matches(['=', 'v']);
+    let numbers = version.split(['-', '+']).next().unwrap_or_default();
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    numbers.split('.').count() == 3 && numbers.split('.').all(is_number) && !version.contains(' ')
 }
 
 #[cfg(test)]
@@ -123,7 +170,37 @@ mod tests {
         assert_eq!(check("uvx mcp-server-time==1.0"), None);
         assert_eq!(check("uvx --from git+https://x/y@abc tool"), None);
         assert_eq!(check("npx ./local"), None);
+        for range in ["pkg@*", "pkg@^1", "pkg@~1.2.0", "pkg@1", "pkg@1.x", "pkg@beta", "@scope/pkg@>=1.0.0", "pkg@"] {
+            assert_eq!(check(&format!("npx {range}")).as_deref(), Some(range));
+        }
+        for range in ["pkg>=1", "pkg~=1.0", "pkg==1.*", "pkg@latest", "pkg<2"] {
+            assert_eq!(check(&format!("uvx {range}")).as_deref(), Some(range));
+        }
+        for pinned in ["npx pkg@1.2.3-rc.1", "npx pkg@=1.2.3", "uvx pkg@1.0", "uvx pkg[extra]==1.0.post1"] {
+            assert_eq!(check(pinned), None, "{pinned}");
+        }
         assert_eq!(check("node server.js"), None);
+    }
+
+    #[test]
+    fn code_from_another_place_is_detected() {
+        let place = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            fetched_package(&words[0], &words[1..]).and_then(|fetch| fetch.place).map(str::to_owned)
+        };
+        for (line, expected) in [
+            ("npx https://evil.test/x.tgz", "https://evil.test/x.tgz"),
+            ("npx -y -p git+ssh://git@x.test/y.git run", "git+ssh://git@x.test/y.git"),
+            ("npx github:user/repo", "github:user/repo"),
+            ("npx user/repo", "user/repo"),
+            ("uvx --from git+https://x.test/y@abc tool", "git+https://x.test/y@abc"),
+            ("pipx run --spec https://x.test/y.whl tool", "https://x.test/y.whl"),
+        ] {
+            assert_eq!(place(line).as_deref(), Some(expected), "{line}");
+        }
+        for line in ["npx @scope/pkg", "npx pkg@1.2.3", "npx ./local", "uvx pkg", "uvx ./local"] {
+            assert_eq!(place(line), None, "{line}");
+        }
     }
 
     #[test]
@@ -132,6 +209,9 @@ mod tests {
         for line in [
             "npx -y --registry https://r.test pkg@1.0.0",
             "npx --registry=https://r.test pkg",
+            "npm --registry=https://r.test exec pkg",
+            "npm --registry https://r.test --silent exec -- pkg",
+            "uv --index-url https://r.test tool run pkg",
             "npx --@scope:registry=https://r.test @scope/pkg",
             "env A=b npx --userconfig ./npmrc pkg",
             "uvx --index-url https://r.test pkg",

@@ -1,7 +1,7 @@
 //! Environment variables with which programs load other code or read other settings, by exact name.
 
 /// Variables with which interpreters, loaders and shells run other code.
-const CODE_LOADING: [&str; 82] = [
+const CODE_LOADING: [&str; 84] = [
     "BASHOPTS",
     "BASH_ENV",
     "BROWSER",
@@ -32,6 +32,7 @@ const CODE_LOADING: [&str; 82] = [
     "GIT_SSH",
     "GIT_SSH_COMMAND",
     "GIT_TEMPLATE_DIR",
+    "GRADLE_OPTS",
     "GTK_MODULES",
     "GTK_PATH",
     "JAVA_TOOL_OPTIONS",
@@ -46,6 +47,7 @@ const CODE_LOADING: [&str; 82] = [
     "LESSOPEN",
     "LUA_CPATH",
     "LUA_PATH",
+    "MAVEN_OPTS",
     "NODE_OPTIONS",
     "NODE_PATH",
     "NODE_REPL_EXTERNAL_MODULE",
@@ -117,6 +119,9 @@ const SETTINGS: [&str; 24] = [
     "XDG_DATA_HOME",
 ];
 
+/// Variables that make programs accept any certificate.
+const UNCHECKED_TLS: [&str; 3] = ["GIT_SSL_NO_VERIFY", "NODE_TLS_REJECT_UNAUTHORIZED", "PYTHONHTTPSVERIFY"];
+
 /// npm reads each of its settings from a variable with this prefix.
 const NPM_SETTINGS_PREFIX: &str = "NPM_CONFIG_";
 
@@ -130,6 +135,11 @@ pub(crate) fn loads_code(variable: &str) -> bool {
 pub(crate) fn moves_settings(variable: &str) -> bool {
     let variable = variable.to_ascii_uppercase();
     variable.starts_with(NPM_SETTINGS_PREFIX) || SETTINGS.contains(&variable.as_str())
+}
+
+/// Returns whether an environment variable decides whether programs check certificates.
+pub(crate) fn weakens_tls(variable: &str) -> bool {
+    UNCHECKED_TLS.contains(&variable.to_ascii_uppercase().as_str())
 }
 
 #[cfg(test)]
@@ -150,6 +160,8 @@ mod tests {
             "BASH_FUNC_id%%",
             "GIT_CONFIG_COUNT",
             "LUA_INIT_5_4",
+            "MAVEN_OPTS",
+            "GRADLE_OPTS",
         ] {
             assert!(loads_code(name), "{name}");
         }

@@ -177,7 +177,7 @@ impl Entry {
     }
 
     async fn compile(&self) -> Result<Arc<Schema>, SchemaError> {
-        Schema::compile_in_background(&self.tool.input_schema).await.map(Arc::new)
+        Schema::compile_in_background(&self.tool.input_schema, self.server.as_ref()).await.map(Arc::new)
     }
 
     /// Returns a schema of this tool as a model sees it: without bound arguments.

@@ -53,6 +53,15 @@ impl<'a> CallTrace<'a> {
         }
     }
 
+    /// Removes what earlier steps quote of an output that a hook withholds or replaces.
+    pub(super) fn withhold_output(&mut self) {
+        for step in self.0.iter_mut().flat_map(|recording| &mut recording.steps) {
+            if let TraceStep::OutputMisfit { fault } = step {
+                "withheld with the output".clone_into(fault);
+            }
+        }
+    }
+
     /// Records that the call is sent with these arguments. From now on it may have an effect.
     pub(super) fn sent(&mut self, arguments: &Json) {
         if let Some(recording) = &mut self.0 {

@@ -218,7 +218,7 @@ impl Hook for CommandHook {
             if self.event != Event::PreToolUse {
                 return BeforeCall::proceed();
             }
-            match self.run(call, None).await.and_then(HookResponse::before) {
+            match self.run(call, None).await.map(HookResponse::before) {
                 Ok(before) => before,
                 Err(reason) if self.on_failure == OnFailure::Proceed => BeforeCall::Failed(reason),
                 Err(reason) => BeforeCall::Block(format!("the hook `{}` failed: {reason}", self.name)),

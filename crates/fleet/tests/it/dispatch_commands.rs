@@ -147,6 +147,59 @@ async fn a_failing_command_blocks_the_call_unless_configured_to_proceed() {
 }
 
 #[tokio::test]
+async fn a_response_that_may_be_a_refusal_blocks_before_and_after_the_call() {
+    for response in [
+        r#"{"decision":"block"}"#,
+        r#"{"decision":"deny"}"#,
+        r#"{"permissionDecision":"block"}"#,
+        r#"{"continue":false}"#,
+        r#"{"hookSpecificOutput":{"permissionDecision":"deny"}}"#,
+        r#"{"hookSpecificOutput":{"decision":"block"}}"#,
+        r#"{"hookSpecificOutput":{"continue":false}}"#,
+        r#"{"hookSpecificOutput":["block","no"]}"#,
+        r#"{"hookSpecificOutput":{"hookSpecificOutput":{"decision":"block"}}}"#,
+        r#"{"decision":"deny","hookSpecificOutput":{"permissionDecision":"allow"}}"#,
+        r#"{"permissionDecision":"deny","hookSpecificOutput":{"permissionDecision":"allow"}}"#,
+        r#"{"decision":"allow","continue":false}"#,
+        r#"{"decison":"block"}"#,
+        r#"{"permission":"deny"}"#,
+        r#"{"decision":"Block"}"#,
+        r#"{"decision":false}"#,
+        r#"{"continue":"false"}"#,
+        r#"{"hookSpecificOutput":{"permision":"deny"}}"#,
+    ] {
+        let script = format!("echo '{response}'");
+        let said = before(&script).await;
+        assert!(said.starts_with("error: `mcp__notes__add` was not called: "), "{response}: {said}");
+        let said = after(&script).await;
+        assert!(
+            said.starts_with("error: `mcp__notes__add` was called, but its output is withheld: "),
+            "{response}: {said}"
+        );
+    }
+    let asked = after(r#"echo '{"decision":"ask","reason":"look at it"}'"#).await;
+    assert!(
+        asked.starts_with("error: `mcp__notes__add` was called, but its output is withheld: look at it"),
+        "{asked}"
+    );
+}
+
+#[tokio::test]
+async fn fields_of_other_hosts_that_decide_nothing_are_allowed() {
+    for response in [
+        r#"{"continue":true,"suppressOutput":true,"systemMessage":"hi","stopReason":"none"}"#,
+        r#"{"hookSpecificOutput":{"hookEventName":"PreToolUse"}}"#,
+        r#"{"decision":"approve","reason":"fine"}"#,
+        r#"{"decision":null,"hookSpecificOutput":null}"#,
+    ] {
+        let script = format!("echo '{response}'");
+        assert_eq!((before(&script).await, after(&script).await), (r#"{"what":"x"}"#.into(), r#"{"what":"x"}"#.into()));
+    }
+    let replaced = after(r#"echo '{"hookSpecificOutput":{"updatedMCPToolOutput":"redacted"}}'"#).await;
+    assert!(replaced.starts_with("redacted"), "{replaced}");
+}
+
+#[tokio::test]
 async fn a_command_changes_the_output_after_the_call() {
     let verdicts = [
         after("exit 0").await,

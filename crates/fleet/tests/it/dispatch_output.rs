@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use wharf_client::{CallErrorKind, SchemaViolation};
 use wharf_fleet::dispatch::{AfterCall, BeforeCall, Dispatcher, Spill};
-use wharf_fleet::{Catalog, Settings};
+use wharf_fleet::{Catalog, Policy, Settings};
 use wharf_protocol::{ContentKind, Json, ToolOutput};
 use wharf_testkit::soon;
 
@@ -285,4 +286,29 @@ async fn hooks_see_the_whole_output_and_what_they_withhold_cannot_be_read_back()
     let note = FixedHook::new("note", "", BeforeCall::proceed(), AfterCall::Annotate("checked".into()));
     let noted = output(&dispatcher.with_hook(note), text(&secret)).await;
     assert!(noted.text().ends_with("\nchecked"), "an annotation is not cut: {}", noted.text());
+}
+
+#[tokio::test]
+async fn the_trace_does_not_quote_an_output_that_a_hook_withholds_or_replaces() {
+    let misfit = || {
+        Fake::new(|_| {
+            let output = Json::from(json!({"content": [], "structuredContent": {"n": "the secret"}}));
+            let fault = SchemaViolation { path: "/n".to_owned(), message: "\"the secret\" is not a number".to_owned() };
+            let output = Box::new(ToolOutput::from_json(&output).unwrap());
+            Err(CallErrorKind::Output { tool: "add".into(), fault, output })
+        })
+    };
+    let traced = async |after: AfterCall| {
+        let recorder = Arc::new(Recorder::default());
+        let hook = FixedHook::new("guard", "", BeforeCall::proceed(), after);
+        let dispatcher = Dispatcher::new(Policy::permissive()).with_trace(recorder.clone()).with_hook(hook);
+        let catalog = catalog(vec![notes("add", json!({}), misfit())]);
+        read(&dispatcher, &catalog, "mcp__notes__add", json!({"what": "x"})).await;
+        recorder.lines()
+    };
+    assert!(traced(AfterCall::Keep).await.contains("is not a number"));
+    for after in [AfterCall::Block("no".into()), AfterCall::Replace(ToolOutput::said("redacted"))] {
+        let lines = traced(after).await;
+        assert!(lines.contains("output_misfit") && !lines.contains("the secret"), "{lines}");
+    }
 }

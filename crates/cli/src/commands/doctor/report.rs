@@ -73,7 +73,8 @@ fn is_shown(finding: &Finding, globals: &Globals) -> bool {
 fn finding_lines(finding: &Finding, globals: &Globals, width: usize) -> Vec<String> {
     let room = width.saturating_sub(INDENT).max(MIN_TEXT_WIDTH);
     let mut lines: Vec<String> = wrapped(&term::visible(&finding.message), room);
-    lines.extend(finding.said.iter().map(|line| term::brief(line, if globals.verbose { usize::MAX } else { room })));
+    let said = finding.said.iter().map(|line| term::brief(line, if globals.verbose { usize::MAX } else { room }));
+    lines.extend(said.flat_map(|line| term::filled(&line, "", room)));
     if let Some(fix) = &finding.fix {
         lines.extend(wrapped(&term::visible(&format!("fix: {fix}")), room));
     }

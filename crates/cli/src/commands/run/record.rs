@@ -1,8 +1,8 @@
 //! Recording and replaying runs.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ use crate::error::{UsageError, usage_error};
 use crate::globals::Globals;
 use crate::models::choose::{self, ModelChoice};
 use crate::models::trust::Trust;
+use crate::output_file;
 
 /// Whether requests and calls are recorded or replayed.
 pub(super) enum RecordMode {
@@ -69,26 +70,12 @@ pub(super) async fn model(
 /// Opens a file that only its owner may read: it holds the whole conversation. `None` if others may read the existing
 /// one: another program may have opened it already.
 fn open(path: &Path) -> io::Result<Option<File>> {
-    let mut options = OpenOptions::new();
-    options.write(true).mode(0o600);
-    match options.clone().create_new(true).open(path) {
-        Ok(file) => {
-            // The umask may have removed some of the permissions.
-            file.set_permissions(Permissions::from_mode(0o600))?;
-            return Ok(Some(file));
-        }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(error),
-    }
-    let file = options.open(path)?;
+    let file = output_file::create_or_open(path)?;
     let found = file.metadata()?;
-    // A device or a pipe has no content that stays.
-    if found.is_file() {
-        if found.permissions().mode() & 0o077 != 0 {
-            return Ok(None);
-        }
-        file.set_len(0)?;
+    if found.is_file() && found.permissions().mode() & 0o077 != 0 {
+        return Ok(None);
     }
+    output_file::truncate(&file)?;
     Ok(Some(file))
 }
 

@@ -115,7 +115,11 @@ impl Screen {
         let animated = stream.is_some() && !term::is_dumb();
         let state = State {
             open_line: false,
-            quoter: LineQuoter::default(),
+            quoter: LineQuoter::new(match stream {
+                Some(Stream::Stdout) => term::terminal_width().map(usize::from),
+                Some(Stream::Stderr) => term::stderr_width(),
+                None => None,
+            }),
             streamed: false,
             answered: false,
             thinking: false,
@@ -221,7 +225,7 @@ impl Screen {
 
     fn line(&self, text: &str) {
         self.close_line();
-        let _ = writeln!(anstream::stderr(), "{DIM}{text}{DIM:#}");
+        let _ = writeln!(anstream::stderr(), "{DIM}{}{DIM:#}", unlabeled(text));
     }
 
     fn message(&self, message: &wharf::Message) {
@@ -234,7 +238,7 @@ impl Screen {
             return self.close_line();
         }
         if !is_answer && !self.quiet {
-            self.line(&term::unlabeled(&term::plain(&text)));
+            self.line(&term::plain(&text));
         }
     }
 
@@ -259,23 +263,37 @@ impl Screen {
             ToolOutput::from_json(output).map_or_else(|_| output.decode().unwrap_or_default(), |output| output.text());
         let max_chars = if self.verbose { VERBOSE_CHARS } else { BRIEF_CHARS };
         self.close_line();
-        let called = term::brief(&term::name(&called), max_chars);
+        let called = after_mark(&term::brief(&term::name(&called), max_chars));
         let _ = writeln!(anstream::stderr(), "{style}{mark}{style:#} {called} {DIM}({time}){DIM:#}");
         if self.verbose {
-            let _ = writeln!(anstream::stderr(), "{DIM}{}{DIM:#}", indented(&text, max_chars));
+            let _ = writeln!(anstream::stderr(), "{DIM}{}{DIM:#}", unlabeled(&indented(&text, max_chars)));
         } else if is_error {
-            let _ = writeln!(anstream::stderr(), "  {DIM}{}{DIM:#}", term::brief(&text, BRIEF_CHARS * 2));
+            let _ = writeln!(
+                anstream::stderr(),
+                "{DIM}{}{DIM:#}",
+                unlabeled(&format!("  {}", term::brief(&text, BRIEF_CHARS * 2)))
+            );
         }
     }
 
     /// Prints a call that a limit prevented.
     fn call_blocked(&self, name: &str, arguments: &Json, limit: &Limit) {
         let max_chars = if self.verbose { VERBOSE_CHARS } else { BRIEF_CHARS };
-        let called = term::brief(&term::name(&shown_call(name, arguments)), max_chars);
+        let called = after_mark(&term::brief(&term::name(&shown_call(name, arguments)), max_chars));
         let why = term::name(&format!("not called: {limit}"));
         self.close_line();
         let _ = writeln!(anstream::stderr(), "{YELLOW}!{YELLOW:#} {called} {DIM}({why}){DIM:#}");
     }
+}
+
+/// Quotes what begins a row of stderr like a line of ours.
+fn unlabeled(text: &str) -> String {
+    term::unlabeled(text, term::stderr_width())
+}
+
+/// Like [`unlabeled`], for a text that follows a mark and a space.
+fn after_mark(text: &str) -> String {
+    unlabeled(&format!("- {text}")).split_off(2)
 }
 
 /// Returns a call in one line.

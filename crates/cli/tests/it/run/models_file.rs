@@ -327,6 +327,30 @@ fn remote_servers_of_a_model_file_do_not_get_the_keys_of_providers() {
 }
 
 #[test]
+fn variables_of_a_model_file_are_not_sent_over_unencrypted_connections() {
+    let server = Server::new(&Script::good());
+    let provider = Provider::new([]);
+    std::fs::write(server.path().join("turns.yaml"), "- text: Done.\n").unwrap();
+    let with = |entry: serde_json::Value| {
+        let model = json!({"model_name": "turns.yaml", "interface": "scripted", "mcp_urls_dict": {"mine": entry}});
+        with_models(server.path(), &model)
+    };
+    for entry in [
+        json!({"type": "http", "url": "http://192.0.2.1/mcp", "headers": {"A": "${SECRET}"}}),
+        json!({"type": "sse", "url": "http://192.0.2.1/mcp", "headers": {"A": "Bearer ${SECRET}"}}),
+        json!({"type": "http", "url": "http://192.0.2.1/mcp?key=${SECRET}"}),
+    ] {
+        let ran = run(&provider, &server, &["--models", &with(entry.clone()), "Hi"]);
+        let message = "error: server `mine` would get your SECRET over an unencrypted connection";
+        assert!(ran.code == 2 && ran.err.contains(message), "{entry}: {}", ran.err);
+    }
+    // A connection on this machine does not cross a network.
+    let local = json!({"type": "http", "url": "http://127.0.0.1:9/mcp", "headers": {"A": "${SECRET}"}});
+    let ran = run(&provider, &server, &["--models", &with(local), "Hi"]);
+    assert!(!ran.err.contains("unencrypted"), "{}", ran.err);
+}
+
+#[test]
 fn policy_rules_and_hooks_of_the_user_apply_to_every_server_of_a_run() {
     let touch =
         Script::good().any_tool("wipe").on_call("wipe", [Step::Touch("$/wiped".into()), Step::Text("wiped".into())]);

@@ -124,6 +124,24 @@ fn a_recording_is_private_and_never_replaces_a_readable_file() {
     assert_eq!(person.run(&["run", "-m", "scripted:turns.yaml", "--record", "/dev/null", "go"]).code, 0);
 }
 
+#[test]
+fn a_recording_does_not_follow_a_symbolic_link() {
+    let person = Person::new();
+    person.write("project/turns.yaml", "- text: hello\n");
+    let victim = person.path("victim");
+    std::fs::write(&victim, "mine").unwrap();
+    std::fs::set_permissions(&victim, std::fs::Permissions::from_mode(0o600)).unwrap();
+    for target in ["../victim", "../missing"] {
+        let link = person.path("project/tape.jsonl");
+        std::os::unix::fs::symlink(target, &link).unwrap();
+        let refused = person.run(&["run", "-m", "scripted:turns.yaml", "--record", "tape.jsonl", "go"]);
+        assert!(refused.code == 2 && refused.err.contains("tape.jsonl: it is a symbolic link"), "{}", refused.err);
+        std::fs::remove_file(&link).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "mine");
+    assert!(!person.path("missing").exists());
+}
+
 /// Collects every file and folder below a folder.
 fn below(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {

@@ -1,17 +1,32 @@
 //! The response of a hook command, in the formats of other hosts.
+//!
+//! A hook guards calls, so a response that is not understood is an error: a misspelled refusal must not allow the call.
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use wharf_protocol::{Content, Json, ToolOutput};
 
 use crate::dispatch::hooks::{AfterCall, BeforeCall, CallChanges};
 
 /// The parsed response of a hook command.
-pub(super) struct HookResponse(ResponseFields);
+pub(super) struct HookResponse {
+    decision: Option<Decision>,
+    changes: CallChanges,
+    updated_tool_output: Option<Json>,
+}
 
-/// The known fields, at the top level or in `hookSpecificOutput`. Others are ignored.
+/// What a response decides. Of several decisions, the strictest counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Decision {
+    Allow,
+    Ask(Option<String>),
+    Block(String),
+}
+
+/// The known fields, at the top level or in `hookSpecificOutput`.
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct ResponseFields {
     decision: Option<String>,
     reason: Option<String>,
@@ -21,62 +36,66 @@ struct ResponseFields {
     permission_decision_reason: Option<String>,
     updated_input: Option<Json>,
     additional_context: Option<String>,
+    #[serde(alias = "updatedMCPToolOutput")]
     updated_tool_output: Option<Json>,
-    hook_specific_output: Option<Box<ResponseFields>>,
+    hook_specific_output: Option<Json>,
+    // Fields of other hosts that decide nothing.
+    #[serde(rename = "hookEventName")]
+    _hook_event_name: IgnoredAny,
+    #[serde(rename = "suppressOutput")]
+    _suppress_output: IgnoredAny,
+    #[serde(rename = "systemMessage")]
+    _system_message: IgnoredAny,
 }
 
 impl HookResponse {
     /// Parses the stdout of a command.
     pub(super) fn parse(stdout: &[u8]) -> Result<Self, String> {
         let text = std::str::from_utf8(stdout).map_err(|_| "its response is not UTF-8")?.trim();
-        if text.is_empty() {
-            return Ok(Self(ResponseFields::default()));
+        let outer = if text.is_empty() { ResponseFields::default() } else { ResponseFields::parse(text)? };
+        let inner = match &outer.hook_specific_output {
+            Some(inner) => {
+                ResponseFields::parse(inner.as_str()).map_err(|error| format!("{error} (hookSpecificOutput)"))?
+            }
+            None => ResponseFields::default(),
+        };
+        if inner.hook_specific_output.is_some() {
+            return Err("its response is invalid: `hookSpecificOutput` inside of itself".to_owned());
         }
-        // Serde would accept an array as the fields in their order.
-        if !text.starts_with('{') {
-            return Err("its response is not a JSON object".to_owned());
-        }
-        let invalid = |error: serde_json::Error| format!("its response is invalid: {error}");
-        let mut fields: ResponseFields = serde_json::from_str(text).map_err(invalid)?;
-        if let Some(inner) = fields.hook_specific_output.take() {
-            fields.permission_decision = inner.permission_decision.or(fields.permission_decision);
-            fields.permission_decision_reason = inner.permission_decision_reason.or(fields.permission_decision_reason);
-            fields.updated_input = inner.updated_input.or(fields.updated_input);
-            fields.additional_context = inner.additional_context.or(fields.additional_context);
-            fields.updated_tool_output = inner.updated_tool_output.or(fields.updated_tool_output);
-        }
-        Ok(Self(fields))
+        Ok(Self {
+            decision: stricter(outer.strictest_decision()?, inner.strictest_decision()?),
+            changes: CallChanges {
+                arguments: inner.updated_input.or(outer.updated_input),
+                context: inner.additional_context.or(outer.additional_context),
+            },
+            updated_tool_output: inner.updated_tool_output.or(outer.updated_tool_output),
+        })
     }
 
     /// The response of a command that exited with the blocking status.
     pub(super) fn blocked(reason: String) -> Self {
-        Self(ResponseFields { decision: Some("block".to_owned()), reason: Some(reason), ..ResponseFields::default() })
+        Self { decision: Some(Decision::Block(reason)), changes: CallChanges::default(), updated_tool_output: None }
     }
 
-    pub(super) fn before(self) -> Result<BeforeCall, String> {
-        if let Some(reason) = self.block_reason()? {
-            return Ok(BeforeCall::Block(reason));
-        }
-        let fields = self.0;
-        let changes = CallChanges { arguments: fields.updated_input, context: fields.additional_context };
-        let reason = fields.permission_decision_reason.or(fields.reason);
-        match fields.permission_decision.as_deref().or(fields.decision.as_deref()) {
-            None => Ok(BeforeCall::Proceed(changes)),
-            Some("allow" | "approve") => Ok(BeforeCall::Allow(changes)),
-            Some("ask") => {
-                Ok(BeforeCall::Ask(reason.unwrap_or_else(|| "a hook requires approval".to_owned()), changes))
+    pub(super) fn before(self) -> BeforeCall {
+        match self.decision {
+            None => BeforeCall::Proceed(self.changes),
+            Some(Decision::Allow) => BeforeCall::Allow(self.changes),
+            Some(Decision::Ask(reason)) => {
+                BeforeCall::Ask(reason.unwrap_or_else(|| "a hook requires approval".to_owned()), self.changes)
             }
-            Some("deny") => Ok(BeforeCall::Block(reason.unwrap_or_else(no_reason))),
-            Some(other) => Err(format!("unknown decision `{other}`: expected allow, deny, ask or block")),
+            Some(Decision::Block(reason)) => BeforeCall::Block(reason),
         }
     }
 
     pub(super) fn after(self, output: &ToolOutput) -> Result<AfterCall, String> {
-        if let Some(reason) = self.block_reason()? {
-            return Ok(AfterCall::Block(reason));
+        match self.decision {
+            None | Some(Decision::Allow) => {}
+            // It is too late to ask.
+            Some(Decision::Ask(reason)) => return Ok(AfterCall::Block(reason.unwrap_or_else(no_reason))),
+            Some(Decision::Block(reason)) => return Ok(AfterCall::Block(reason)),
         }
-        let ResponseFields { updated_tool_output, additional_context, .. } = self.0;
-        match (updated_tool_output, additional_context) {
+        match (self.updated_tool_output, self.changes.context) {
             (None, None) => Ok(AfterCall::Keep),
             (None, Some(context)) => Ok(AfterCall::Annotate(context)),
             (Some(updated), context) => {
@@ -86,18 +105,50 @@ impl HookResponse {
             }
         }
     }
+}
 
-    /// Returns the reason if the command blocks the call.
-    fn block_reason(&self) -> Result<Option<String>, String> {
-        let fields = &self.0;
-        let reason = |text: &Option<String>| Some(text.clone().unwrap_or_else(no_reason));
-        match fields.decision.as_deref() {
-            Some("block") => return Ok(reason(&fields.reason)),
-            None | Some("approve" | "allow" | "ask" | "deny") => {}
-            Some(other) => return Err(format!("unknown decision `{other}`: expected block")),
+impl ResponseFields {
+    fn parse(text: &str) -> Result<Self, String> {
+        // Serde would accept an array as the fields in their order.
+        if !text.starts_with('{') {
+            return Err("its response is not a JSON object".to_owned());
         }
-        if fields.r#continue == Some(false) { Ok(reason(&fields.stop_reason)) } else { Ok(None) }
+        serde_json::from_str(text).map_err(|error| format!("its response is invalid: {error}"))
     }
+
+    /// Returns the strictest of the decisions.
+    fn strictest_decision(&self) -> Result<Option<Decision>, String> {
+        let general = decision(self.decision.as_deref(), self.reason.as_deref())?;
+        let reason = self.permission_decision_reason.as_deref().or(self.reason.as_deref());
+        let permission = decision(self.permission_decision.as_deref(), reason)?;
+        let stop = (self.r#continue == Some(false)).then(|| block(self.stop_reason.as_deref()));
+        Ok(stricter(stricter(general, permission), stop))
+    }
+}
+
+fn decision(word: Option<&str>, reason: Option<&str>) -> Result<Option<Decision>, String> {
+    match word {
+        None => Ok(None),
+        Some("allow" | "approve") => Ok(Some(Decision::Allow)),
+        Some("ask") => Ok(Some(Decision::Ask(reason.map(str::to_owned)))),
+        Some("deny" | "block") => Ok(Some(block(reason))),
+        Some(other) => Err(format!("unknown decision `{other}`: expected allow, deny, ask or block")),
+    }
+}
+
+/// Returns the stricter of two decisions; of equal ones the first.
+fn stricter(first: Option<Decision>, second: Option<Decision>) -> Option<Decision> {
+    let strictness = |decision: &Option<Decision>| match decision {
+        None => 0,
+        Some(Decision::Allow) => 1,
+        Some(Decision::Ask(_)) => 2,
+        Some(Decision::Block(_)) => 3,
+    };
+    if strictness(&second) > strictness(&first) { second } else { first }
+}
+
+fn block(reason: Option<&str>) -> Decision {
+    Decision::Block(reason.map_or_else(no_reason, str::to_owned))
 }
 
 /// Reads a replaced output: a whole result, a text, or any other value.
