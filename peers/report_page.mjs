@@ -283,9 +283,20 @@ const scenarios = {
         const value = parse(text);
         if (Array.isArray(value) && value[0]?.trace) {
           for (const detail of value) {
-            detail.response = 'Before a verbatim <b>excerpt</b> after.';
-            detail.trace = [{ role: 'assistant', content: 'In the trace: a verbatim <b>excerpt</b>.' }];
-            detail.excerpts = [{ attribute: 'hours', text: 'a verbatim <b>excerpt</b>', similarity: 1 }];
+            detail.response = 'Twice 42: \u{1f6a2} 42. Before a verbatim <b>excerpt</b> after.';
+            detail.trace = [{ role: 'assistant', content: 'In the trace: a verbatim <b>excerpt</b>.' },
+              { role: 'assistant', content: detail.response }];
+            detail.excerpts = [{ attribute: 'hours', text: 'a verbatim <b>excerpt</b>', similarity: 1, message: 0, start: 14, end: 39 },
+              { name: 'concise', text: '42', quoted: 'forty-two', similarity: 0.9, message: 1, start: 12, end: 14 },
+              { attribute: 'wrong place', text: 'Before', similarity: 1, message: 1, start: 0, end: 6 },
+              { attribute: 'nowhere', text: 'not in any text', similarity: 1, message: 7, start: 0, end: 15 }];
+            detail.rubric = { traits: [
+              { name: 'polite', higher_is_better: true, value: { boolean: false }, reasoning: 'It is <i>rude</i>.' },
+              { name: 'depth', higher_is_better: true, value: { score: { score: 4, min: 1, max: 5 } } },
+              { name: 'tone', value: { class: { index: 1, name: 'formal' } } },
+              { name: 'items', value: { metrics: { metrics: { f1: 0.5 }, tp: ['crane'], fn: [], fp: [] } } },
+              { name: 'tides', absent: 'No tide is mentioned.' }, { name: 'broken', failed: 'The judge refused.' },
+            ] };
             detail.judge_reasoning = 'Because the excerpt says so.';
           }
         }
@@ -296,7 +307,11 @@ const scenarios = {
     const [{ id }] = await ids(page);
     await open(page, `u=${id}`);
     return {
-      marks: await page.locator('mark').allInnerTexts(),
+      marks: await page.locator('mark').evaluateAll((marks) => marks.map((mark) =>
+        [mark.title, mark.previousSibling?.textContent ?? '', mark.textContent])),
+      traits: (await page.locator('section', { has: page.locator('h2', { hasText: 'Traits' }) }).last().locator('tbody tr').allInnerTexts())
+        .map((row) => row.replace(/\s+/g, ' ').trim()),
+      quoted: (await page.innerText('.excerpts')).includes('forty-two'),
       reasoning: (await page.innerText('main')).includes('Because the excerpt says so.'),
     };
   },

@@ -1,4 +1,4 @@
-//! Results of a run as files: JSON, JSON Lines, CSV, Parquet and HTML, and the summary of each model.
+//! Results of a run as files: JSON, JSON Lines, CSV, Parquet, HTML, Markdown and JUnit XML, and the summary of each model.
 //!
 //! Results are read from the store page by page, so the memory that an export needs does not grow with the run.
 
@@ -8,11 +8,14 @@ mod export;
 mod format;
 mod html;
 mod json;
+mod junit;
+mod markdown;
 mod parquet;
 mod proportion;
 mod questions;
 mod statistics;
 mod summary;
+mod visible;
 
 pub use columns::{COLUMNS, Cell, CellType, Column};
 pub use export::{ExportError, NotPassed, export, not_passed, summarize};
@@ -22,6 +25,7 @@ pub use json::{REPORT_VERSION, ReportHeader};
 pub use proportion::{Interval, wilson};
 pub use questions::{BenchmarkText, ReportQuestion};
 pub use statistics::{
-    FailureCount, FlakyQuestion, JudgeAgreement, KeywordAccuracy, ModelStatistics, Repeated, Statistics, ToolResults,
+    CostPercentiles, FailureCount, FlakyQuestion, GroupCount, JudgeAgreement, KeywordAccuracy, ModelStatistics,
+    Repeated, RunStatistics, ToolResults,
 };
 pub use summary::{ModelSummary, Summary, TokenTotals};

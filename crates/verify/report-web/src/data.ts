@@ -11,7 +11,8 @@ export interface ModelResult {
   model: string; units: number; passed: number; failed: number; invalid: number; provider_failures: number;
   indeterminate: number; accuracy: number | null; interval: Interval | null; answers: Totals; judging: Totals;
   trials: number; p50_millis: number | null; p95_millis: number | null;
-  repeated: { k: number; questions: number; pass_at_k: number | null; pass_all_k: number | null } | null;
+  repeated: { k: number; questions: number; pass_at_k: number | null; pass_all_k: number | null; agreement: number | null } | null;
+  answer_cost: { p50: number; p95: number } | null; path_efficiency: number | null;
   tools: { all: number; failed: number }; tool_success: number | null;
   failures: { category: string; group: string; units: number }[]; uncategorized: number;
 }
@@ -45,12 +46,20 @@ export interface Message {
 export interface Field {
   name: string; passed: boolean | null; score: number | null; extracted?: string; truth?: string; reason?: string;
 }
-export interface Excerpt { attribute?: string; name?: string; text: string; similarity?: number }
+export type TraitValue = { boolean: boolean } | { score: { score: number; min: number; max: number } } |
+  { class: { index: number; name?: string } } | { object: unknown } | { metrics: Record<string, unknown> };
+export interface Trait {
+  name: string; higher_is_better?: boolean; value?: TraitValue; absent?: string; failed?: string; reasoning?: string;
+}
+export interface Excerpt {
+  attribute?: string; name?: string; text: string; quoted?: string; similarity?: number; message?: number; start?: number; end?: number;
+}
 export interface Detail {
   unit: string; trial: string; reason?: string; caveats?: string[]; response: string | null; trace: Message[];
   failure?: { category: string; group: string; stage: string; reason: string };
   template?: { passed: boolean | null; score: number | null; fields: Field[] };
-  assertions?: { assertion: string; passed: boolean; reason?: string }[];
+  assertions?: { assertion: string; passed: boolean; reason?: string; path_efficiency?: number }[];
+  rubric?: { traits: Trait[] };
   limit_reached: boolean; turns: number; tool_calls: number; usage: Usage; judge_usage: Usage;
   retries?: Record<string, number>; millis: number; tool_set: string; keywords?: string[]; model: Identity;
   judge?: Identity; judge_reasoning?: string; excerpts?: Excerpt[];

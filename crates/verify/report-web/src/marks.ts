@@ -25,10 +25,10 @@ export function badge(verdict: Verdict): HTMLElement {
   return h('span', { class: `badge v-${verdict}` }, sign(verdict), verdict);
 }
 
-/** The name of a check's result. */
-export function check(passed: boolean | null): HTMLElement {
+/** The result of a check, by its name or another text. */
+export function check(passed: boolean | null, text?: string): HTMLElement {
   const verdict = passed === null ? 'invalid' : passed ? 'passed' : 'failed';
-  return h('span', { class: `badge v-${verdict}` }, sign(verdict), passed === null ? 'not checked' : verdict);
+  return h('span', { class: `badge v-${verdict}` }, sign(verdict), text ?? (passed === null ? 'not checked' : verdict));
 }
 
 /** A unit as one sign that links to it. */

@@ -2,7 +2,7 @@
 import { accuracy, costs, failures, keywords } from './charts';
 import { VERDICTS, type ModelResult, type Report } from './data';
 import { h, scrolling, svg, type Child } from './dom';
-import { count, day, duration, money, percent, plural, tokens } from './format';
+import { NONE, count, day, duration, money, percent, plural, tokens } from './format';
 import { dot, sign } from './marks';
 import { NO_FILTER, link, type Filter, type Route } from './route';
 import { plain, short, shown } from './text';
@@ -57,6 +57,7 @@ function totals(report: Report, units: (filter: Partial<Filter>) => string): HTM
     from += share;
   }
   const isPriced = results.some((r) => r.answers.cost_usd !== undefined || r.judging.cost_usd !== undefined);
+  const used = sum((r) => r.answers.input_tokens + r.answers.output_tokens + r.judging.input_tokens + r.judging.output_tokens);
   const tile = (name: string, value: Child, note: Child) =>
     h('div', { class: 'tile' }, h('dt', null, name), h('dd', null, h('span', { class: 'big' }, value), h('span', { class: 'quiet' }, note)));
   const verdict = (name: keyof typeof counts) => h('div', { class: 'tile' },
@@ -67,9 +68,8 @@ function totals(report: Report, units: (filter: Partial<Filter>) => string): HTM
     h('dl', { class: 'tiles' }, ...VERDICTS.map(verdict),
       tile('Units', count(done), planned > done ? `of ${count(planned)} planned` : 'all planned'),
       tile('Cost', isPriced ? money(sum((r) => (r.answers.cost_usd ?? 0) + (r.judging.cost_usd ?? 0))) : '–',
-        isPriced ? `${money(sum((r) => r.judging.cost_usd))} of it for judges` : 'no known prices'),
-      tile('Tokens', tokens(sum((r) => r.answers.input_tokens + r.answers.output_tokens + r.judging.input_tokens + r.judging.output_tokens)),
-        'with judges')));
+        isPriced ? `${money(sum((r) => r.judging.cost_usd))} of it for judges` : 'no known price'),
+      tile('Tokens', used === 0 ? NONE : tokens(used), used === 0 ? 'not reported' : 'with judges')));
 }
 
 function notes(report: Report): HTMLElement {
@@ -100,6 +100,7 @@ function notes(report: Report): HTMLElement {
 function models(report: Report, units: (filter: Partial<Filter>) => string): HTMLElement {
   const { results, models: names } = report.overview;
   const repeated = results.some((result) => result.repeated !== null);
+  const hasPaths = results.some((result) => result.path_efficiency !== null);
   const th = (name: string, title = '', align = 'num') => h('th', { scope: 'col', class: align, title: title || null }, name);
   const rows = results.map((result) => {
     const identity = names.find(({ label }) => label === result.model);
@@ -109,27 +110,35 @@ function models(report: Report, units: (filter: Partial<Filter>) => string): HTM
         : h('a', { href: units({ model: result.model, verdicts: [verdict] }) }, count(value)));
     const cost = (result.answers.cost_usd ?? 0) + (result.judging.cost_usd ?? 0);
     const isPriced = result.answers.cost_usd !== undefined;
+    const used = result.answers.input_tokens + result.answers.output_tokens;
+    const sub = (text: string) => h('span', { class: 'sub' }, text);
+    const k = result.repeated ? `k = ${result.repeated.k}` : '';
+    const name = identity ? short(`${identity.interface}:${identity.model}`, 80) : '';
     return h('tr', null,
       h('th', { scope: 'row', class: 'model' }, h('a', { href: units({ model: result.model }) }, short(result.model, 60)),
-        identity ? h('span', { class: 'sub' }, short(`${identity.interface}:${identity.actual_model ?? identity.model}`, 80)) : null),
+        identity ? h('span', { class: 'sub', title: name }, name) : null),
       h('td', { class: 'num accuracy' }, h('strong', null, percent(result.accuracy)),
-        h('span', { class: 'sub' }, result.interval ? `${percent(result.interval.low)} – ${percent(result.interval.high)}` : 'not scored')),
+        sub(result.interval ? `${percent(result.interval.low)} – ${percent(result.interval.high)}` : 'not scored')),
       number(result.passed, 'passed'), number(result.failed, 'failed'), number(result.invalid, 'invalid'),
       number(result.indeterminate, 'indeterminate'),
-      repeated ? [cell(percent(result.repeated?.pass_at_k), h('span', { class: 'sub' }, result.repeated ? `k = ${result.repeated.k}` : '')),
-        cell(percent(result.repeated?.pass_all_k), h('span', { class: 'sub' }, result.repeated ? `k = ${result.repeated.k}` : ''))] : null,
-      cell(percent(result.tool_success), h('span', { class: 'sub' }, `${count(result.tools.all)} results`)),
-      cell(isPriced ? money(cost) : '–', h('span', { class: 'sub' }, isPriced ? `${money((result.answers.cost_usd ?? 0) / Math.max(1, result.trials))} / answer` : 'price unknown')),
-      cell(tokens(result.answers.input_tokens + result.answers.output_tokens), h('span', { class: 'sub' }, `${tokens(result.answers.output_tokens)} out`)),
-      cell(duration(result.p50_millis)), cell(duration(result.p95_millis)));
+      repeated ? [cell(percent(result.repeated?.pass_at_k), sub(k)), cell(percent(result.repeated?.pass_all_k), sub(k)),
+        cell(percent(result.repeated?.agreement))] : null,
+      cell(percent(result.tool_success), sub(plural(result.tools.all, 'result'))),
+      hasPaths ? cell(percent(result.path_efficiency)) : null,
+      cell(isPriced ? money(cost) : NONE, sub(result.answer_cost ? `${money(result.answer_cost.p50)} / ${money(result.answer_cost.p95)}` : 'price unknown')),
+      cell(used === 0 ? NONE : tokens(used), sub(used === 0 ? 'not reported' : `${tokens(result.answers.output_tokens)} out`)),
+      cell(duration(result.p50_millis), sub(`p95 ${duration(result.p95_millis)}`)));
   });
   return h('section', { class: 'card flush' }, h('h2', null, 'Models'), scrolling('Models', h('table', { class: 'models' },
     h('thead', null, h('tr', null, th('Model', '', ''), th('Accuracy', 'Passed units of all scored units, with the 95% Wilson interval'),
       th('Passed'), th('Failed'), th('Invalid', 'Not scored: says nothing about the model'),
       th('Indet.', 'Indeterminate: an interrupted step may have had an effect. Not scored'),
-      repeated ? [th('pass@k', 'Probability that at least one of k attempts passes'), th('pass^k', 'Probability that all of k attempts pass')] : null,
-      th('Tools', 'Tool results that are not failures'), th('Cost', 'Answers and judges'), th('Tokens', 'Of the answers'),
-      th('p50', 'Median time of a unit'), th('p95', '95th percentile of the time of a unit'))),
+      repeated ? [th('pass@k', 'Probability that at least one of k attempts passes'), th('pass^k', 'Probability that all of k attempts pass'),
+        th('Stable', 'Probability that two attempts at the same question have the same verdict')] : null,
+      th('Tools', 'Tool results that are not failures'),
+      hasPaths ? th('Path', 'Path efficiency: the optimal number of calls divided by the number of calls, where a question asserts it') : null,
+      th('Cost', 'Answers and judges; below, the median and the 95th percentile of one answer'), th('Tokens', 'Of the answers'),
+      th('p50 time', 'Median time of a unit; below, the 95th percentile'))),
     h('tbody', null, ...rows))));
 }
 

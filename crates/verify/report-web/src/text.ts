@@ -1,5 +1,6 @@
 // Texts of models, tools and benchmarks. Characters that hide or reorder others are shown by their code point.
 import { h, type Child } from './dom';
+import type { Mark } from './excerpts';
 
 // Controls without tab and line feed, direction marks, line and paragraph separators, invisible characters, lone
 // surrogates and language tags.
@@ -38,21 +39,13 @@ export function shown(text: string): Child[] {
   return nodes;
 }
 
-/** Marks every occurrence of the excerpts in a text. */
-function marked(text: string, excerpts: string[]): Child[] {
-  const ranges: [number, number][] = [];
-  for (const excerpt of excerpts) {
-    if (excerpt.length === 0) continue;
-    for (let at = text.indexOf(excerpt); at >= 0; at = text.indexOf(excerpt, at + excerpt.length)) {
-      ranges.push([at, at + excerpt.length]);
-    }
-  }
-  ranges.sort((a, b) => a[0] - b[0]);
+/** Returns the nodes of a text with its marks. */
+function marked(text: string, marks: Mark[]): Child[] {
   const nodes: Child[] = [];
   let end = 0;
-  for (const [from, to] of ranges) {
-    if (to <= end) continue;
-    nodes.push(shown(text.slice(end, Math.max(from, end))), h('mark', null, shown(text.slice(Math.max(from, end), to))));
+  for (const { from, to, about } of [...marks].sort((a, b) => a.from - b.from)) {
+    if (to <= end || from >= text.length) continue;
+    nodes.push(shown(text.slice(end, Math.max(from, end))), h('mark', { title: about === '' ? null : `supports ${about}` }, shown(text.slice(Math.max(from, end), to))));
     end = to;
   }
   nodes.push(shown(text.slice(end)));
@@ -61,12 +54,12 @@ function marked(text: string, excerpts: string[]): Child[] {
 
 export interface TextOptions {
   code?: boolean;
-  excerpts?: string[];
+  marks?: Mark[];
 }
 
 /** A block of text. A long one shows its beginning and a button. */
 export function block(text: string, options: TextOptions = {}): HTMLElement {
-  const render = (part: string) => marked(part, options.excerpts ?? []);
+  const render = (part: string) => marked(part, options.marks ?? []);
   const body = h('div', { class: options.code ? 'text code' : 'text', dir: 'auto' });
   let cut = Math.min(text.length, COLLAPSED_CHARS);
   for (let line = 0, at = -1; line < COLLAPSED_LINES; line += 1) {

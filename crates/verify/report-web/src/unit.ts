@@ -1,5 +1,6 @@
 // One unit: the question, the answer, how it was judged, and everything that the model did.
-import type { Detail, Field, Message, Report, Unit, Usage } from './data';
+import type { Detail, Field, Message, Report, Trait, Unit, Usage } from './data';
+import { answerMarks, messageMarks, subject, type Mark } from './excerpts';
 import { h, scrolling, type Child } from './dom';
 import { NONE, count, duration, money, percent, words } from './format';
 import { badge, check, dot, dots } from './marks';
@@ -9,7 +10,7 @@ import { block, indented, short, shown } from './text';
 /** What the page shows by name. Other parts of a result are shown as JSON. */
 const KNOWN = new Set(['format', 'unit', 'trial', 'question', 'keywords', 'model', 'judge', 'replicate', 'verdict', 'failure',
   'reason', 'caveats', 'template', 'assertions', 'response', 'trace', 'limit_reached', 'turns', 'tool_calls', 'usage',
-  'judge_usage', 'retries', 'millis', 'tool_set', 'judge_reasoning', 'excerpts']);
+  'judge_usage', 'retries', 'millis', 'tool_set', 'judge_reasoning', 'excerpts', 'rubric']);
 
 export interface Neighbors { units: Unit[]; place: number }
 
@@ -44,13 +45,12 @@ function section(name: string, ...children: Child[]): HTMLElement {
 
 function parts(report: Report, route: Route, unit: Unit, detail: Detail): Node[] {
   const question = report.question(unit);
-  const excerpts = (detail.excerpts ?? []).map(({ text }) => text);
   const main = [
     reason(detail),
     section('Question', question.question === '' ? h('p', { class: 'quiet' }, 'The text of the question is not in this run.') : block(question.question),
       question.answer ? [h('h3', null, 'Reference answer'), block(question.answer)] : null),
-    section('Answer', detail.response === null ? h('p', { class: 'quiet' }, 'The model gave no final answer.') : block(detail.response, { excerpts })),
-    template(detail), assertions(detail), judging(detail), ...others(detail), trace(detail, excerpts),
+    section('Answer', detail.response === null ? h('p', { class: 'quiet' }, 'The model gave no final answer.') : block(detail.response, { marks: answerMarks(detail) })),
+    template(detail), assertions(detail), rubric(detail), judging(detail), ...others(detail), trace(detail),
   ];
   return [h('div', { class: 'columns' },
     h('div', { class: 'column' }, ...main), h('aside', { class: 'column side', 'aria-label': 'Facts' }, ...side(report, route, unit, detail)))];
@@ -60,7 +60,7 @@ function reason(detail: Detail): HTMLElement | null {
   const { failure } = detail;
   if (failure) {
     return h('section', { class: 'callout', 'aria-label': 'Reason' },
-      h('p', null, h('strong', null, words(failure.category)), h('span', { class: 'quiet' }, ` group ${words(failure.group)}, stage ${short(words(failure.stage), 60)}`)),
+      h('p', null, h('strong', null, words(failure.category)), h('span', { class: 'quiet' }, failure.group === failure.category ? '' : ` group ${words(failure.group)},`, ` stage ${short(words(failure.stage), 60)}`)),
       block(failure.reason));
   }
   return detail.reason ? h('section', { class: 'callout', 'aria-label': 'Reason' }, block(detail.reason)) : null;
@@ -85,7 +85,34 @@ function assertions(detail: Detail): HTMLElement | null {
   if (!detail.assertions || detail.assertions.length === 0) return null;
   return section('Assertions on the trace', h('ul', { class: 'checks' }, ...detail.assertions.map((assertion) =>
     h('li', null, check(assertion.passed), h('span', { class: 'text' }, shown(assertion.assertion)),
-      assertion.reason ? h('span', { class: 'quiet text' }, shown(assertion.reason)) : null))));
+      assertion.reason ? h('span', { class: 'quiet text' }, shown(assertion.reason)) : null,
+      assertion.path_efficiency === undefined ? null : h('span', { class: 'quiet' }, `efficiency ${percent(assertion.path_efficiency, 0)}`)))));
+}
+
+function rubric(detail: Detail): HTMLElement | null {
+  const traits = detail.rubric?.traits ?? [];
+  if (traits.length === 0) return null;
+  const row = (trait: Trait) => h('tr', null,
+    h('th', { scope: 'row' }, short(trait.name, 80)), h('td', null, traitValue(trait)),
+    h('td', null, ...[trait.absent, trait.failed, trait.reasoning].map((text) => text ? block(text) : null)));
+  return h('section', { class: 'card' }, h('h2', null, 'Traits'),
+    scrolling('Traits', h('table', { class: 'fields' },
+      h('thead', null, h('tr', null, ...['Trait', 'Value', 'Reason'].map((name) => h('th', { scope: 'col' }, name)))),
+      h('tbody', null, ...traits.map(row)))));
+}
+
+/** The value of a trait. A value with a direction has the sign of a check. */
+function traitValue({ value, absent, failed, higher_is_better: isHigherBetter }: Trait): Child {
+  if (absent !== undefined) return h('span', { class: 'quiet' }, 'not present');
+  if (failed !== undefined) return h('span', { class: 'error-text' }, 'not evaluated');
+  if (value === undefined) return NONE;
+  if ('boolean' in value) {
+    const text = value.boolean ? 'yes' : 'no';
+    return isHigherBetter === undefined ? text : check(value.boolean === isHigherBetter, text);
+  }
+  if ('score' in value) return `${count(value.score.score)} of ${count(value.score.min)} to ${count(value.score.max)}`;
+  if ('class' in value) return value.class.name === undefined ? h('span', { class: 'quiet' }, 'no class') : short(value.class.name, 120);
+  return block(indented(JSON.stringify('metrics' in value ? value.metrics : value.object)), { code: true });
 }
 
 function judging(detail: Detail): HTMLElement | null {
@@ -93,8 +120,9 @@ function judging(detail: Detail): HTMLElement | null {
   if (!detail.judge_reasoning && excerpts.length === 0) return null;
   return section('Judge', detail.judge_reasoning ? block(detail.judge_reasoning) : null,
     excerpts.length === 0 ? null : [h('h3', null, 'Excerpts'), h('ul', { class: 'excerpts' }, ...excerpts.map((excerpt) =>
-      h('li', null, h('strong', null, short(excerpt.attribute ?? excerpt.name ?? '', 80)), ' ',
+      h('li', null, h('strong', null, subject(excerpt)), ' ',
         h('q', { class: 'text' }, shown(excerpt.text)),
+        excerpt.quoted === undefined ? null : h('span', { class: 'quiet text' }, ' quoted by the judge as ', h('q', null, shown(excerpt.quoted))),
         excerpt.similarity === undefined ? null : h('span', { class: 'quiet' }, ` similarity ${percent(excerpt.similarity, 0)}`))))]);
 }
 
@@ -103,30 +131,32 @@ function others(detail: Detail): HTMLElement[] {
     .map(([name, value]) => section(words(short(name, 60)), block(indented(JSON.stringify(value)), { code: true })));
 }
 
-function trace(detail: Detail, excerpts: string[]): HTMLElement {
-  const results = new Map<string, Message>();
+function trace(detail: Detail): HTMLElement {
+  const results = new Map<string, number>();
   const called = new Set<string>();
-  for (const message of detail.trace) {
-    if (message.result) results.set(message.result.id, message);
+  detail.trace.forEach((message, place) => {
+    if (message.result) results.set(message.result.id, place);
     message.calls?.forEach(({ id }) => called.add(id));
-  }
+  });
+  const result = (message: Message, place: number, name: string) => output(message, name, messageMarks(detail, place));
   let turn = 0;
-  const items = detail.trace.flatMap((message) => {
+  const items = detail.trace.flatMap((message, place) => {
     // The result of a call is shown with its call.
     if (message.result && called.has(message.result.id)) return [];
-    if (message.result) return [h('li', null, output(message, 'Result without a call', excerpts))];
+    if (message.result) return [h('li', null, result(message, place, 'Result without a call'))];
     if (message.role === 'assistant') turn += 1;
     return [h('li', null, h('div', { class: 'turn' },
       h('p', { class: 'who' }, message.role === 'assistant' ? `Turn ${turn}` : words(short(message.role, 20)),
         message.usage ? h('span', { class: 'quiet' }, ` ${count(message.usage.input_tokens)} in, ${count(message.usage.output_tokens)} out`) : null),
-      message.thinking ? h('details', { class: 'thinking' }, h('summary', null, 'Reasoning of the model'), block(message.thinking, { excerpts })) : null,
-      message.content === '' ? null : block(message.content, { excerpts }),
+      message.thinking ? h('details', { class: 'thinking' }, h('summary', null, 'Reasoning of the model'), block(message.thinking)) : null,
+      message.content === '' ? null : block(message.content, { marks: messageMarks(detail, place) }),
       ...(message.calls ?? []).map((call) => {
-        const result = results.get(call.id);
-        return h('div', { class: result?.result?.is_error ? 'call failed' : 'call' },
-          h('p', { class: 'who' }, h('span', { class: 'tool' }, short(call.name, 120)), result ? null : h('span', { class: 'quiet' }, ' no result on record')),
+        const answered = results.get(call.id) ?? -1;
+        const answer = detail.trace[answered];
+        return h('div', { class: answer?.result?.is_error ? 'call failed' : 'call' },
+          h('p', { class: 'who' }, h('span', { class: 'tool' }, short(call.name, 120)), answer ? null : h('span', { class: 'quiet' }, ' no result on record')),
           block(indented(call.input), { code: true }),
-          result ? output(result, 'Result', excerpts) : null);
+          answer ? result(answer, answered, 'Result') : null);
       })))];
   });
   const buttons = h('button', { type: 'button', class: 'more', click: () => toggleAll() }, 'Expand all');
@@ -142,11 +172,11 @@ export function toggleAll(): void {
   document.querySelectorAll('details').forEach((element) => { element.open = closed.length > 0 || !element.open; });
 }
 
-function output(message: Message, name: string, excerpts: string[]): HTMLElement {
+function output(message: Message, name: string, marks: Mark[]): HTMLElement {
   const isError = message.result?.is_error ?? false;
   return h('div', { class: isError ? 'output failed' : 'output' },
     h('p', { class: 'who' }, name, isError ? h('span', { class: 'error-text' }, ' error') : null),
-    message.content === '' ? h('p', { class: 'quiet' }, 'empty') : block(message.content, { code: true, excerpts }),
+    message.content === '' ? h('p', { class: 'quiet' }, 'empty') : block(message.content, { code: true, marks }),
     message.result?.output ? h('details', null, h('summary', null, 'Result as received'), block(indented(message.result.output), { code: true })) : null);
 }
 
@@ -180,6 +210,8 @@ function side(report: Report, route: Route, unit: Unit, detail: Detail): HTMLEle
 }
 
 function usage(answer: Usage, judge: Usage | null): HTMLElement {
+  const used = [answer, judge].reduce((sum, some) => sum + (some ? some.input_tokens + some.output_tokens : 0), 0);
+  if (used === 0) return h('p', { class: 'quiet' }, 'No tokens were reported.');
   const rows: [string, (usage: Usage) => string][] = [
     ['Input', (some) => count(some.input_tokens)], ['Cached', (some) => count(some.cache_read_tokens ?? 0)],
     ['Output', (some) => count(some.output_tokens)], ['Reasoning', (some) => count(some.reasoning_tokens ?? 0)],

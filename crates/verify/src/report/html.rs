@@ -21,7 +21,7 @@ use std::io::{self, Write};
 use serde_json::Value;
 
 use super::questions::{BenchmarkText, ReportQuestion};
-use super::statistics::StatisticsBuilder;
+use super::summary::SummaryBuilder;
 use crate::outcome::UnitResult;
 use crate::store::RunSummary;
 use chunk::{ChunkKind, ChunkList};
@@ -60,7 +60,7 @@ pub struct HtmlWriter<W: Write> {
     out: W,
     input: HtmlInput,
     names: Names,
-    statistics: StatisticsBuilder,
+    summary: SummaryBuilder,
     details: ChunkList,
     texts: ChunkList,
     rows: ChunkList,
@@ -74,13 +74,15 @@ impl<W: Write> HtmlWriter<W> {
     pub fn new(mut out: W, mut input: HtmlInput) -> io::Result<Self> {
         page::write_head(&mut out)?;
         for question in &mut input.questions {
+            // Only comparisons need it.
+            question.digest = None;
             question.question = cut(&question.question, MAX_TEXT_CHARS);
             question.answer = question.answer.take().map(|answer| cut(&answer, MAX_TEXT_CHARS));
         }
         Ok(Self {
             out,
             names: Names::new(&input.questions),
-            statistics: StatisticsBuilder::new(input.run.progress.units),
+            summary: SummaryBuilder::new(input.run.progress.units),
             input,
             details: ChunkList::new(ChunkKind::Details),
             texts: ChunkList::new(ChunkKind::Texts),
@@ -93,7 +95,7 @@ impl<W: Write> HtmlWriter<W> {
     /// # Errors
     /// If the file cannot be written.
     pub fn add(&mut self, unit: &UnitResult) -> io::Result<()> {
-        self.statistics.add(unit);
+        self.summary.add(unit);
         let place = self.names.place(unit);
         self.rows.push(&mut self.out, &Row::new(unit, place))?;
         let answer = unit.response.as_deref().unwrap_or_default();
@@ -109,7 +111,7 @@ impl<W: Write> HtmlWriter<W> {
         self.details.flush(&mut self.out)?;
         self.texts.flush(&mut self.out)?;
         self.rows.flush(&mut self.out)?;
-        let overview = Overview::new(&self.input, self.names, self.statistics.finish());
+        let overview = Overview::new(&self.input, self.names, self.summary.finish());
         chunk::write(&mut self.out, ChunkKind::Overview, &serde_json::to_string(&overview)?, (0, 1))?;
         page::write_tail(&mut self.out)?;
         self.out.flush()?;

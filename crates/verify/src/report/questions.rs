@@ -1,9 +1,10 @@
 //! The questions of a report: the texts that results refer to by id.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::benchmark::Benchmark;
+use crate::benchmark::{Benchmark, Question};
+use crate::digest::digest;
 use crate::ids::QuestionId;
 use crate::outcome::UnitResult;
 
@@ -21,6 +22,10 @@ pub struct ReportQuestion {
     /// Labels of the question.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keywords: Vec<String>,
+    /// Digest of the question, its template, assertions and traits: questions with the same digest are asked and checked
+    /// alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
 }
 
 /// What a report needs of a benchmark. It is stored with the settings of a run, under the key `benchmark`.
@@ -40,15 +45,27 @@ impl From<&Benchmark> for BenchmarkText {
             question: question.question.clone(),
             answer: question.answer.clone(),
             keywords: question.keywords.clone(),
+            digest: Some(digest_of(benchmark, question)),
         });
         Self { description: benchmark.description.clone(), questions: questions.collect() }
     }
 }
 
+fn digest_of(benchmark: &Benchmark, question: &Question) -> String {
+    let traits: Vec<(&String, Option<&_>)> =
+        question.rubric.iter().map(|name| (name, benchmark.rubric.get(name))).collect();
+    digest(&json!({
+        "question": question.question,
+        "template": question.template,
+        "assertions": question.trace,
+        "traits": traits,
+    }))
+}
+
 impl BenchmarkText {
     /// Reads the benchmark in the settings of a run. Older or foreign settings may not have one, and a question that is
     /// not valid does not spoil the others.
-    pub(super) fn of_settings(settings: &Value) -> Self {
+    pub(crate) fn of_settings(settings: &Value) -> Self {
         let benchmark = &settings["benchmark"];
         let questions = benchmark["questions"].as_array().into_iter().flatten();
         Self {
@@ -61,7 +78,13 @@ impl BenchmarkText {
 impl ReportQuestion {
     /// Creates the question of a result whose benchmark is not known.
     pub(super) fn unknown(unit: &UnitResult) -> Self {
-        Self { id: unit.question.clone(), question: String::new(), answer: None, keywords: unit.keywords.clone() }
+        Self {
+            id: unit.question.clone(),
+            question: String::new(),
+            answer: None,
+            keywords: unit.keywords.clone(),
+            digest: None,
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 mod agents;
 mod assertion;
 mod benchmark;
+mod comparison;
 mod corpus;
 mod crash;
 mod judging;
@@ -14,6 +15,7 @@ mod recording;
 mod repetition;
 mod report;
 mod report_html;
+mod report_text;
 mod runner;
 mod schema;
 mod sqlite;

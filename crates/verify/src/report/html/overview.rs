@@ -8,7 +8,8 @@ use super::{DATA_FORMAT, HtmlInput};
 use crate::ids::QuestionId;
 use crate::outcome::{ModelIdentity, UnitResult};
 use crate::report::questions::ReportQuestion;
-use crate::report::statistics::Statistics;
+use crate::report::statistics::RunStatistics;
+use crate::report::summary::{ModelSummary, Summary};
 use crate::store::RunSummary;
 
 /// The last chunk.
@@ -21,12 +22,14 @@ pub(super) struct Overview<'a> {
     questions: Vec<ReportQuestion>,
     models: Vec<ModelIdentity>,
     judges: Vec<ModelIdentity>,
+    planned: u64,
+    results: Vec<ModelSummary>,
     #[serde(flatten)]
-    statistics: Statistics,
+    statistics: RunStatistics,
 }
 
 impl<'a> Overview<'a> {
-    pub(super) fn new(input: &'a HtmlInput, names: Names, statistics: Statistics) -> Self {
+    pub(super) fn new(input: &'a HtmlInput, names: Names, summary: Summary) -> Self {
         let mut questions = input.questions.clone();
         questions.extend(names.unknown_questions);
         Self {
@@ -37,7 +40,9 @@ impl<'a> Overview<'a> {
             questions,
             models: names.models,
             judges: names.judges,
-            statistics,
+            planned: summary.planned,
+            results: summary.models,
+            statistics: summary.statistics,
         }
     }
 }

@@ -138,8 +138,24 @@ fn the_page_has_no_accessibility_violations_in_chromium() {
 }
 
 #[test]
-fn excerpts_are_marked_in_the_answer_and_the_trace_in_chromium() {
+fn excerpts_are_marked_where_they_stand_and_traits_are_listed_in_chromium() {
     let seen = play("excerpts", &SAMPLE.html());
-    assert_eq!(seen["marks"], json!(["a verbatim <b>excerpt</b>", "a verbatim <b>excerpt</b>"]));
-    assert_eq!(seen["reasoning"], true);
+    let answer = [
+        json!(["supports concise", "Twice 42: 🚢 ", "42"]),
+        json!(["supports wrong place", ". ", "Before"]),
+        json!(["supports hours", " ", "a verbatim <b>excerpt</b>"]),
+    ];
+    let first = json!(["supports hours", "In the trace: ", "a verbatim <b>excerpt</b>"]);
+    let second = answer[..2].to_vec();
+    assert_eq!(
+        seen["marks"],
+        json!([answer.to_vec(), vec![first], second].concat()),
+        "answer, first and second message"
+    );
+    assert_eq!((&seen["reasoning"], &seen["quoted"]), (&json!(true), &json!(true)));
+    let traits: Vec<&str> = seen["traits"].as_array().unwrap().iter().map(|row| row.as_str().unwrap()).collect();
+    assert_eq!(traits.len(), 6);
+    assert_eq!(traits[..3], ["polite no It is <i>rude</i>.", "depth 4 of 1 to 5", "tone formal"]);
+    assert!(traits[3].starts_with("items {") && traits[3].contains("crane"), "{}", traits[3]);
+    assert_eq!(traits[4..], ["tides not present No tide is mentioned.", "broken not evaluated The judge refused."]);
 }

@@ -77,8 +77,12 @@ fn spoil(unit: &mut UnitResult, place: usize) {
         Some(format!("{}\u{0}\u{1b}[31m{}", attack(place), "x".repeat(if place == 0 { 300_000 } else { 10 })));
     unit.retries = [("__proto__".to_owned(), 1), (attack(place), 2)].into();
     unit.tool_set = attack(place);
-    unit.assertions =
-        vec![AssertionResult { assertion: attack(place), passed: false, reason: Some(attack(place + 1)) }];
+    unit.assertions = vec![AssertionResult {
+        assertion: attack(place),
+        passed: false,
+        reason: Some(attack(place + 1)),
+        path_efficiency: None,
+    }];
     for field in unit.template.iter_mut().flat_map(|template| &mut template.fields) {
         field.name = attack(place);
         field.extracted = Some(json!({ attack(1): [attack(2)] }));

@@ -205,6 +205,7 @@ fn question(number: usize) -> ReportQuestion {
         question: subject.question.replace("{}", &(10 + number % 80).to_string()),
         answer: Some(format!("{} ({})", truth(number), words(&mut Rng::with_seed(number as u64), 6))),
         keywords: keywords(number),
+        digest: None,
     }
 }
 
@@ -432,11 +433,17 @@ fn judged(trial: &UnitResult, judge: usize, needs_judge: bool) -> UnitResult {
     }
     let calls = unit.tool_calls;
     unit.assertions = vec![
-        AssertionResult { assertion: "at most 4 calls".to_owned(), passed: calls <= 4, reason: None },
         AssertionResult {
-            assertion: "success rate of `*` at least 0.9".to_owned(),
+            assertion: "at most 4 calls".to_owned(),
+            passed: calls <= 4,
+            reason: None,
+            path_efficiency: None,
+        },
+        AssertionResult {
+            assertion: "path efficiency at least 0.4 with 2 calls as the optimum".to_owned(),
             passed: unit.verdict != Verdict::Failed,
-            reason: (unit.verdict == Verdict::Failed).then(|| "0.75".to_owned()),
+            reason: (unit.verdict == Verdict::Failed).then(|| "no calls".to_owned()),
+            path_efficiency: (unit.verdict != Verdict::Failed).then_some(0.5),
         },
     ];
     unit

@@ -16,6 +16,10 @@ fn overview_of(verdicts: &[Verdict]) -> Value {
         unit.verdict = *verdict;
         unit.failure = (*verdict == Verdict::Failed).then(|| failure(FailureCategory::Content));
         unit.millis = 100 * (place as u64 + 1);
+        let trial = u32::try_from(place / 2).unwrap();
+        unit.usage.cost_usd = (trial > 0).then(|| 0.01 * f64::from(trial));
+        unit.assertions.iter_mut().for_each(|assertion| assertion.path_efficiency = None);
+        unit.assertions[1].path_efficiency = (trial < 2).then(|| 1.0 / f64::from(trial + 1));
         writer.add(&unit).unwrap();
     }
     overview(&String::from_utf8(writer.finish().unwrap()).unwrap())
@@ -41,7 +45,10 @@ fn attempts_are_counted_for_each_judge() {
         (Some(8), Some(3), Some(1))
     );
     // First question: 2 of 3 with judge a, 1 of 3 with judge b. Second one: 3 of 3, and 2 of 2 (too few for k = 3).
-    assert_eq!(model["repeated"], json!({"k": 3, "questions": 3, "pass_at_k": 1.0, "pass_all_k": 1.0 / 3.0}));
+    assert_eq!(
+        model["repeated"],
+        json!({"k": 3, "questions": 3, "pass_at_k": 1.0, "pass_all_k": 1.0 / 3.0, "agreement": 2.0 / 3.0})
+    );
     let flaky = found["flaky"].as_array().unwrap();
     let row = |flaky: &Value| (flaky["judge"].clone(), flaky["passed"].clone(), flaky["scored"].clone());
     assert_eq!(
@@ -73,6 +80,17 @@ fn tools_count_once_for_each_answer_and_times_for_each_unit() {
     assert_eq!(model["trials"], 6);
     assert_eq!(model["units"], 12);
     assert!((model["p95_millis"].as_f64().unwrap() - 1_145.0).abs() < 1e-9);
+}
+
+#[test]
+fn costs_and_path_efficiency_count_once_for_each_answer() {
+    let found = overview_of(&VERDICTS);
+    let model = &found["results"][0];
+    // One answer has no price; the others cost 1 to 5 cents.
+    let close = |found: &Value, expected: f64| assert!((found.as_f64().unwrap() - expected).abs() < 1e-9, "{found}");
+    close(&model["answer_cost"]["p50"], 0.03);
+    close(&model["answer_cost"]["p95"], 0.048);
+    close(&model["path_efficiency"], 0.75);
 }
 
 #[test]
