@@ -2,6 +2,7 @@
 
 mod args;
 mod check;
+mod compare;
 mod preset;
 mod report;
 mod run;
@@ -19,6 +20,7 @@ pub(crate) async fn run(globals: &Globals, verify: Verify) -> Exit {
         VerifyCommand::Check(check) => check::run(globals, *check).await,
         VerifyCommand::Status(status) => status::run(globals, &status).await,
         VerifyCommand::Report(report) => report::run(globals, &report).await,
+        VerifyCommand::Compare(compare) => compare::run(globals, &compare).await,
         VerifyCommand::Preset(preset) => preset::run(globals, preset).await,
     }
 }

@@ -10,8 +10,8 @@ use wharf::verify::report::BenchmarkText;
 use wharf::verify::store::{NewRun, Recovery};
 use wharf::verify::worker::{Stop, Worker, WorkerOptions, WorkerReport};
 use wharf::verify::{
-    Benchmark, BenchmarkRunner, Budget, EvaluationOptions, Plan, RunId, RunStore, StoreError, ToolSets,
-    VerificationConfig,
+    Benchmark, BenchmarkRunner, Budget, EvaluationOptions, JUDGE_PROMPT_VERSION, Plan, RunId, RunStore, StoreError,
+    ToolSets, VerificationConfig,
 };
 
 use super::display::RunDisplay;
@@ -65,6 +65,7 @@ impl RunSettings<'_> {
             "benchmark": BenchmarkText::from(self.benchmark),
             "config": self.config,
             "evaluation": self.evaluation,
+            "judge_prompt_version": JUDGE_PROMPT_VERSION,
             "replicates": self.replicates,
             "models": models,
             "judges": judges,

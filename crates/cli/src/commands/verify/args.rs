@@ -21,6 +21,8 @@ pub(super) enum VerifyCommand {
     Status(Status),
     /// Write the report of a run: one HTML file that needs no network
     Report(Report),
+    /// Compare two runs, and fail if a model became significantly worse
+    Compare(Compare),
     /// Save, list, show and delete presets: settings with a name
     Preset(PresetArgs),
 }
@@ -103,7 +105,7 @@ pub(crate) struct VerifyRun {
     /// Run units again that failed or are invalid; resumes a run
     #[arg(long, value_name = "VERDICT", value_enum)]
     pub(super) rerun: Vec<RerunArg>,
-    /// Write results to a file: .json, .jsonl, .csv, .parquet or .html (repeatable)
+    /// Write results to a file: .json, .jsonl, .csv, .parquet, .html, .md or .xml (JUnit) (repeatable)
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) output: Vec<PathBuf>,
     /// Record all model requests and tool calls of the run to a file
@@ -160,12 +162,41 @@ pub(crate) struct Report {
     /// Run to report [default: the latest one]
     #[arg(value_name = "RUN")]
     pub(super) run: Option<String>,
-    /// File to write: .html, .json, .jsonl, .csv or .parquet [default: report-RUN.html]
+    /// File to write: .html, .md, .xml (JUnit), .json, .jsonl, .csv or .parquet [default: report-RUN.html]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) output: Option<PathBuf>,
     /// File that stores the runs [default: `$XDG_STATE_HOME/wharf/verify.db`] [env: `WHARF_VERIFY_STORE`]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) store: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wharf verify compare 20261116-184653-7f3a 20261117-090112-01bc\n  \
+    wharf verify compare RUN RUN --model-a careful --model-b hasty\n  \
+    wharf verify compare BASE CHANGE --store base.db --store-b change.db")]
+pub(crate) struct Compare {
+    /// First run: the baseline
+    #[arg(value_name = "A")]
+    pub(super) a: String,
+    /// Second run
+    #[arg(value_name = "B")]
+    pub(super) b: String,
+    /// Compare this model of A [default: models with the same label]
+    #[arg(long, value_name = "LABEL")]
+    pub(super) model_a: Option<String>,
+    /// Compare with this model of B [default: models with the same label]
+    #[arg(long, value_name = "LABEL")]
+    pub(super) model_b: Option<String>,
+    /// Compare runs with different questions, checks, judges or tools
+    #[arg(long)]
+    pub(super) allow_different: bool,
+    /// File that stores the runs [default: `$XDG_STATE_HOME/wharf/verify.db`] [env: `WHARF_VERIFY_STORE`]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) store: Option<PathBuf>,
+    /// File that stores run B [default: that of --store]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) store_b: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
