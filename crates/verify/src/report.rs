@@ -25,7 +25,7 @@ pub use json::{REPORT_VERSION, ReportHeader};
 pub use proportion::{Interval, wilson};
 pub use questions::{BenchmarkText, ReportQuestion};
 pub use statistics::{
-    CostPercentiles, FailureCount, FlakyQuestion, GroupCount, JudgeAgreement, KeywordAccuracy, ModelStatistics,
-    Repeated, RunStatistics, ToolResults,
+    CostPercentiles, FailureCount, FlakyQuestion, GroupCount, KeywordAccuracy, ModelStatistics, Repeated,
+    RunStatistics, ToolResults,
 };
-pub use summary::{ModelSummary, Summary, TokenTotals};
+pub use summary::{ModelSummary, PanelSummary, Summary, TokenTotals};

@@ -2,6 +2,7 @@
 
 mod check;
 mod compare;
+mod judging;
 mod outputs;
 mod presets;
 mod report;

@@ -11,14 +11,16 @@ use super::answer::Answer;
 use super::answering;
 use super::stage::StageError;
 use crate::assertion::AssertionResult;
-use crate::benchmark::{Isolation, Question};
+use crate::benchmark::{Isolation, NamedTrait, Question};
 use crate::evaluation::EvaluationOptions;
+use crate::evidence::Excerpt;
 use crate::ids::{TrialId, UnitId};
 use crate::journal::{Journal, JournalError, StepOwner};
 use crate::journaled::{Steps, StopCause};
 use crate::judge::{JudgeError, UnitJudge};
 use crate::model_under_test::{Judge, ModelUnderTest};
 use crate::outcome::{Caveat, Finding, UnitResult};
+use crate::rubric::RubricResult;
 use crate::servers::ServerSet;
 use crate::stage_name::StageName;
 use crate::template::TemplateResult;
@@ -29,6 +31,8 @@ use crate::workbench::ServerPool;
 pub(crate) struct TrialParts {
     pub(crate) id: TrialId,
     pub(crate) question: Arc<Question>,
+    /// The traits of the question.
+    pub(crate) traits: Vec<NamedTrait>,
     pub(crate) replicate: u32,
     pub(crate) model: Arc<ModelUnderTest>,
     pub(crate) servers: ServerSet,
@@ -58,6 +62,15 @@ pub(crate) struct UnitContext {
     pub(super) extraction: Option<Map<String, Value>>,
     pub(super) template_result: Option<TemplateResult>,
     pub(super) assertions: Vec<AssertionResult>,
+    pub(super) rubric: Option<RubricResult>,
+    /// The excerpts that were found in the answer.
+    pub(super) excerpts: Vec<Excerpt>,
+    /// The judge's reasoning about the fields.
+    pub(super) judge_reasoning: Option<String>,
+    /// Fields with a value and without an excerpt.
+    pub(super) unsupported_fields: Vec<String>,
+    /// Traits without an excerpt.
+    pub(super) unsupported_traits: Vec<String>,
     pub(super) findings: Vec<Finding>,
     pub(super) caveats: BTreeSet<Caveat>,
     pub(super) invalid: Option<String>,
@@ -102,6 +115,11 @@ impl UnitContext {
             extraction: None,
             template_result: None,
             assertions: Vec::new(),
+            rubric: None,
+            excerpts: Vec::new(),
+            judge_reasoning: None,
+            unsupported_fields: Vec::new(),
+            unsupported_traits: Vec::new(),
             findings: Vec::new(),
             caveats: BTreeSet::new(),
             invalid: None,

@@ -78,7 +78,7 @@ async fn everything_that_can_change_an_answer_changes_the_ids_of_trial_and_unit(
 
 #[tokio::test(start_paused = true)]
 async fn everything_that_can_change_a_judgment_changes_the_id_of_the_unit_only() {
-    let changes: [(&str, Change); 14] = [
+    let changes: [(&str, Change); 16] = [
         ("the template", |setup| {
             setup.benchmark.questions[0].template.as_mut().unwrap().fields[0].description.push('!');
         }),
@@ -99,6 +99,14 @@ async fn everything_that_can_change_a_judgment_changes_the_id_of_the_unit_only()
         ("the trace for traits", |setup| setup.evaluation.use_full_trace_for_rubric = false),
         ("the optional checks", |setup| setup.evaluation.abstention_check = true),
         ("the mode", |setup| setup.evaluation.mode = Mode::TemplateAndRubric),
+        ("the requests for traits", |setup| {
+            setup.evaluation.rubric_strategy = wharf_verify::RubricStrategy::Sequential
+        }),
+        ("traits of all questions", |setup| {
+            setup.benchmark.questions[0].rubric.clear();
+            setup.benchmark.rubric.insert("polite".to_owned(), serde_json::from_value(trait_of("Polite")).unwrap());
+            setup.benchmark.defaults.rubric = vec!["polite".to_owned()];
+        }),
     ];
     let (trial, unit) = ids(&base()).await;
     for (what, apply) in changes {
@@ -150,7 +158,7 @@ async fn a_plan_multiplies_questions_models_replicates_and_judges() {
     no_judge.trace = serde_json::from_value(json!([{"max_calls": 3}])).unwrap();
     setup.benchmark.questions.push(no_judge);
     setup.models.push(model("m2", &fake));
-    setup.judges.push(judge_model("j2", &fake));
+    setup.judges.push(judge_model("j2", &judge_says(right())));
     setup.replicates = 3;
     let tool_sets = setup.tool_sets().await;
     let plan = setup.plan(&tool_sets).unwrap();
@@ -206,11 +214,14 @@ async fn parts_that_do_not_fit_together_are_errors_before_anything_starts() {
         (|setup| setup.judges.clear(), "question `capital` needs a judge, and no judge is configured"),
         (
             |setup| setup.benchmark.questions[0].template = None,
-            "question `capital` has nothing to check: it needs a template or an assertion on the trace",
+            "question `capital` has nothing to check in mode `template_only`",
         ),
         (
-            |setup| setup.evaluation.mode = Mode::RubricOnly,
-            "mode `rubric_only` is not available: traits are not evaluated yet",
+            |setup| {
+                setup.evaluation.mode = Mode::RubricOnly;
+                setup.benchmark.questions[0].rubric.clear();
+            },
+            "question `capital` has nothing to check in mode `rubric_only`",
         ),
         (|setup| setup.benchmark.questions.clear(), "no question is selected"),
         (
@@ -230,4 +241,26 @@ async fn parts_that_do_not_fit_together_are_errors_before_anything_starts() {
     }
     let unknown = Plan::new(&base().input(&ToolSets::default())).unwrap_err();
     assert!(matches!(unknown, PlanError::UnknownTools { .. }), "{unknown}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_does_not_judge_its_own_answers_unless_allowed() {
+    let mut setup = base();
+    setup.judges.push(judge_model("itself", &Fake::answering("So.")));
+    let tool_sets = setup.tool_sets().await;
+    let error = setup.plan(&tool_sets).unwrap_err();
+    assert_eq!(error, PlanError::SelfJudging { model: "m".to_owned(), judge: "itself".to_owned() });
+    setup.allow_self_judging = true;
+    assert_eq!(setup.plan(&tool_sets).unwrap().units(), 2);
+    setup.allow_self_judging = false;
+    // Other settings do not make it another model, and another provider does.
+    setup.judges[1].settings.system_prompt = Some("Be strict.".to_owned());
+    assert!(setup.plan(&tool_sets).is_err());
+    setup.judges[1].settings.base_url = Some("http://localhost:8080/v1".to_owned());
+    assert_eq!(setup.plan(&tool_sets).unwrap().units(), 2);
+    // A question without a judge is not judged by anyone.
+    setup.judges[1].settings.base_url = None;
+    setup.benchmark.questions[0].template = None;
+    setup.benchmark.questions[0].trace = serde_json::from_value(json!([{"max_calls": 3}])).unwrap();
+    assert_eq!(setup.plan(&tool_sets).unwrap().units(), 1);
 }

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use wharf::verify::Selection;
+use wharf::verify::panel::PanelRule;
+use wharf::verify::{Mode, Selection};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Verify {
@@ -41,6 +42,15 @@ pub(super) struct SettingsArgs {
     /// Judge: INTERFACE:NAME, or the id of a model in the --models file (repeatable)
     #[arg(long, value_name = "MODEL")]
     pub(super) judge: Vec<String>,
+    /// What is evaluated [default: template-only]
+    #[arg(long, value_name = "MODE", value_enum)]
+    pub(super) mode: Option<ModeArg>,
+    /// When several judges together pass an answer [default: majority]
+    #[arg(long, value_name = "RULE", value_enum)]
+    pub(super) panel: Option<PanelArg>,
+    /// Let a model judge its own answers
+    #[arg(long)]
+    pub(super) allow_self_judging: bool,
     /// Ask each model each question this many times [default: that of the benchmark, or 1]
     #[arg(long, value_name = "N")]
     pub(super) replicates: Option<u32>,
@@ -68,6 +78,48 @@ pub(super) struct SettingsArgs {
     /// Use the settings of a preset
     #[arg(long, value_name = "NAME")]
     pub(super) preset: Option<String>,
+}
+
+/// What is evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum ModeArg {
+    /// Templates and assertions
+    #[value(alias = "template_only")]
+    TemplateOnly,
+    /// Templates, assertions and traits
+    #[value(alias = "template_and_rubric")]
+    TemplateAndRubric,
+    /// Traits
+    #[value(alias = "rubric_only")]
+    RubricOnly,
+}
+
+impl ModeArg {
+    pub(super) fn mode(self) -> Mode {
+        match self {
+            Self::TemplateOnly => Mode::TemplateOnly,
+            Self::TemplateAndRubric => Mode::TemplateAndRubric,
+            Self::RubricOnly => Mode::RubricOnly,
+        }
+    }
+}
+
+/// When several judges together pass an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum PanelArg {
+    /// More than half of them pass it
+    Majority,
+    /// All of them pass it
+    Unanimity,
+}
+
+impl PanelArg {
+    pub(super) fn rule(self) -> PanelRule {
+        match self {
+            Self::Majority => PanelRule::Majority,
+            Self::Unanimity => PanelRule::Unanimity,
+        }
+    }
 }
 
 /// Which questions are asked.
