@@ -9,6 +9,7 @@
 pub mod assertion;
 pub mod benchmark;
 mod budget;
+pub mod comparison;
 pub mod config;
 mod digest;
 mod embedding;

@@ -2,8 +2,10 @@
 
 mod args;
 mod check;
+mod compare;
 mod judge_check;
 mod preset;
+mod report;
 mod run;
 mod settings;
 mod status;
@@ -19,6 +21,8 @@ pub(crate) async fn run(globals: &Globals, verify: Verify) -> Exit {
         VerifyCommand::Check(check) => check::run(globals, *check).await,
         VerifyCommand::JudgeCheck(check) => judge_check::run(globals, *check).await,
         VerifyCommand::Status(status) => status::run(globals, &status).await,
+        VerifyCommand::Report(report) => report::run(globals, &report).await,
+        VerifyCommand::Compare(compare) => compare::run(globals, &compare).await,
         VerifyCommand::Preset(preset) => preset::run(globals, preset).await,
     }
 }

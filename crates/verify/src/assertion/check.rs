@@ -122,12 +122,24 @@ fn output_matches(tool: &ToolPattern, text: &OutputText, calls: &[Call<'_>]) -> 
 }
 
 fn path_efficiency(optimal: usize, at_least: f64, calls: usize) -> Result<(), Reason> {
-    let efficiency = match (optimal, calls) {
-        (0, 0) => 1.0,
-        (_, 0) => return Err("no calls".to_owned()),
-        (optimal, calls) => ratio(optimal, calls).min(1.0),
-    };
+    let Some(efficiency) = efficiency(optimal, calls) else { return Err("no calls".to_owned()) };
     if efficiency >= at_least { Ok(()) } else { Err(format!("{}, an efficiency of {efficiency:.2}", number(calls))) }
+}
+
+/// Returns the efficiency that an assertion measures. `None` if it measures none, or if no necessary call was made.
+pub(super) fn measured_efficiency(assertion: &Assertion, facts: &TraceFacts<'_>) -> Option<f64> {
+    match assertion {
+        Assertion::PathEfficiency { optimal, .. } => efficiency(*optimal, calls(facts).len()),
+        _ => None,
+    }
+}
+
+fn efficiency(optimal: usize, calls: usize) -> Option<f64> {
+    match (optimal, calls) {
+        (0, 0) => Some(1.0),
+        (_, 0) => None,
+        (optimal, calls) => Some(ratio(optimal, calls).min(1.0)),
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "numbers of calls are small")]

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use super::csv;
 use super::format::Format;
+use super::html::{HtmlInput, HtmlWriter};
 use super::json::{self, ReportHeader};
+use super::junit::JUnitWriter;
+use super::markdown;
 use super::parquet::ParquetFile;
 use super::summary::{Summary, SummaryBuilder};
 use crate::ids::RunId;
@@ -122,6 +125,34 @@ pub async fn export<W: Write + Send>(
                 file.write_page(&page)?;
             }
             file.finish()?;
+        }
+        Format::Html => {
+            let (found, settings) = store.run(run).await?;
+            let mut report = HtmlWriter::new(&mut out, HtmlInput::new(found, &settings))?;
+            while let Some(page) = pages.next().await? {
+                for unit in page {
+                    report.add(&unit)?;
+                }
+            }
+            report.finish()?;
+        }
+        Format::Markdown => {
+            let (found, _) = store.run(run).await?;
+            let summary = summarize(store, run).await?;
+            let not_passed = not_passed(store, run, markdown::MAX_UNITS).await?;
+            markdown::write(&mut out, &found, &summary, &not_passed)?;
+        }
+        Format::JUnit => {
+            let (found, settings) = store.run(run).await?;
+            let summary = summarize(store, run).await?;
+            let has_several_judges = settings["judges"].as_array().is_some_and(|judges| judges.len() > 1);
+            let mut report = JUnitWriter::new(&mut out, &found, &summary, has_several_judges)?;
+            while let Some(page) = pages.next().await? {
+                for unit in page {
+                    report.add(&unit)?;
+                }
+            }
+            report.finish()?;
         }
     }
     out.flush()?;

@@ -229,6 +229,19 @@ fn path_efficiency_compares_with_the_optimum() {
 }
 
 #[test]
+fn the_measured_path_efficiency_is_in_the_result() {
+    let measured = |assertion: Value, calls: &[Made]| {
+        let assertion: Assertion = serde_json::from_value(assertion).unwrap();
+        assertion.check(&TraceFacts { messages: &messages(calls), tools: &tools() }).path_efficiency
+    };
+    let two_of_three = measured(json!({"path_efficiency": {"optimal": 2, "at_least": 0.9}}), &usual());
+    assert!((two_of_three.unwrap() - 2.0 / 3.0).abs() < 1e-9);
+    assert_eq!(measured(json!({"path_efficiency": {"optimal": 5, "at_least": 0.1}}), &usual()), Some(1.0));
+    assert_eq!(measured(json!({"path_efficiency": {"optimal": 1, "at_least": 0}}), &[]), None, "no necessary call");
+    assert_eq!(measured(json!({"max_calls": 3}), &usual()), None);
+}
+
+#[test]
 fn arguments_that_are_not_an_object_match_no_expectation() {
     let odd = [Made("1", "mcp__geo__find", json!("oops"), None)];
     check(json!({"called": "find"}), &odd, Ok(()));

@@ -5,6 +5,7 @@
 mod agents;
 mod assertion;
 mod benchmark;
+mod comparison;
 mod corpus;
 mod crash;
 mod deep_judgment;
@@ -17,6 +18,8 @@ mod plan;
 mod recording;
 mod repetition;
 mod report;
+mod report_html;
+mod report_text;
 mod rubric;
 mod runner;
 mod schema;
