@@ -163,8 +163,8 @@ pub enum PlanError {
 /// Why a trait cannot be evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnavailableTrait {
-    /// Agents do not evaluate traits.
-    Agentic,
+    /// The trace of an answer is not written to a file.
+    TraceFile,
     /// Excerpts are not checked by a search of the web.
     Search,
 }
@@ -172,7 +172,7 @@ pub enum UnavailableTrait {
 impl UnavailableTrait {
     fn as_str(self) -> &'static str {
         match self {
-            Self::Agentic => "the kind `agentic` is",
+            Self::TraceFile => "`materialize_trace` is",
             Self::Search => "`search` of `deep_judgment` is",
         }
     }
@@ -181,7 +181,7 @@ impl UnavailableTrait {
         let settings = definition.judge_settings();
         let searches = settings.is_some_and(|of| of.deep_judgment.as_ref().is_some_and(|deep| deep.search));
         match &definition.kind {
-            TraitKind::Agentic(_) => Some(Self::Agentic),
+            TraitKind::Agentic(agentic) if agentic.materialize_trace => Some(Self::TraceFile),
             _ if searches => Some(Self::Search),
             _ => None,
         }
