@@ -3,6 +3,7 @@
 mod args;
 mod check;
 mod compare;
+mod judge_check;
 mod preset;
 mod report;
 mod run;
@@ -18,6 +19,7 @@ pub(crate) async fn run(globals: &Globals, verify: Verify) -> Exit {
     match verify.command {
         VerifyCommand::Run(run) => run::run(globals, *run).await,
         VerifyCommand::Check(check) => check::run(globals, *check).await,
+        VerifyCommand::JudgeCheck(check) => judge_check::run(globals, *check).await,
         VerifyCommand::Status(status) => status::run(globals, &status).await,
         VerifyCommand::Report(report) => report::run(globals, &report).await,
         VerifyCommand::Compare(compare) => compare::run(globals, &compare).await,

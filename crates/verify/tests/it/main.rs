@@ -9,6 +9,8 @@ mod comparison;
 mod corpus;
 mod crash;
 mod deep_judgment;
+mod embedding;
+mod judge_check;
 mod judging;
 mod panel;
 mod pipeline_kit;

@@ -118,6 +118,7 @@ fn check_parts(
         judges: &participants.judges,
         replicates: 1,
         evaluation: &evaluation,
+        embedding: participants.embedding.as_ref(),
         tool_sets: &tool_sets,
         allow_self_judging: config.allow_self_judging.unwrap_or_default(),
         selection: &Selection::default(),
@@ -140,6 +141,7 @@ async fn plan(args: &VerifyRun, paths: &Paths, parts: Parts) -> Result<Prepared,
         judges: &participants.judges,
         replicates,
         evaluation: &evaluation,
+        embedding: participants.embedding.as_ref(),
         tool_sets: &tool_sets,
         allow_self_judging: config.allow_self_judging.unwrap_or_default(),
         selection: &args.selection.selection(),
@@ -166,12 +168,13 @@ async fn plan(args: &VerifyRun, paths: &Paths, parts: Parts) -> Result<Prepared,
     };
     let name = benchmark.name.clone();
     let redactor = participants.redactor.clone();
-    let Participants { models, judges, .. } = participants;
+    let Participants { models, judges, embedding, .. } = participants;
     let runner = BenchmarkRunner::new(RunnerParts {
         benchmark,
         models,
         judges,
         evaluation,
+        embedding,
         tool_sets,
         workbench: Arc::clone(&workbench) as _,
         redactor: redactor.clone(),
