@@ -1,4 +1,4 @@
-//! Results of a run as files: JSON, JSON Lines, CSV, Parquet, HTML, Markdown and JUnit XML, and the summary of each model.
+//! Results of a run as files: JSON, JSON Lines, CSV, Parquet, HTML, Markdown and JUnit XML, and summaries.
 //!
 //! Results are read from the store page by page, so the memory that an export needs does not grow with the run.
 
