@@ -20,7 +20,7 @@ use crate::template::Template;
 pub use notation::{json_schema, reference_tables};
 pub use traits::{
     AgenticResult, AgenticTrait, ContextMode, DeepJudgment, EvaluationMode, LiteralTrait, LlmTrait, Metric,
-    MetricTrait, RegexTrait, ScoreTrait, StructuredTrait, Trait, TraitClass, TraitKind,
+    MetricTrait, NamedTrait, RegexTrait, ScoreTrait, StructuredTrait, Trait, TraitClass, TraitKind,
 };
 
 /// A benchmark.
@@ -58,6 +58,22 @@ pub struct Defaults {
     /// Whether trials share the connections to servers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
+    /// Names of the traits that apply to every question.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rubric: Vec<String>,
+}
+
+impl Benchmark {
+    /// Returns the traits of a question: those of all questions, then its own. Each one applies once.
+    pub fn traits_of<'a>(&'a self, question: &'a Question) -> impl Iterator<Item = (&'a str, &'a Trait)> {
+        let shared = &self.defaults.rubric;
+        let own = question.rubric.iter().enumerate().filter(|(index, name)| {
+            let is_repeated = shared.contains(name) || question.rubric[..*index].contains(name);
+            !is_repeated
+        });
+        let names = shared.iter().chain(own.map(|(_, name)| name));
+        names.filter_map(|name| self.rubric.get(name).map(|of| (name.as_str(), of)))
+    }
 }
 
 /// Whether trials share the connections to servers.
@@ -78,7 +94,7 @@ pub struct Question {
     pub id: QuestionId,
     /// The text that the model gets.
     pub question: String,
-    /// The reference answer. No judge sees it.
+    /// The reference answer. A judge sees it only for traits that include the ground truth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
     /// Labels for selecting and grouping questions.

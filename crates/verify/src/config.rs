@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::evaluation::Mode;
+use crate::evaluation::{Mode, RubricStrategy};
 use crate::step::Recovery;
 
 pub use preset::{InvalidPreset, Preset};
@@ -46,6 +46,9 @@ pub struct VerificationConfig {
     /// Whether the judge first checks if the answer is sufficient to fill the template.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sufficiency_enabled: Option<bool>,
+    /// How many requests a judge gets for the traits of an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rubric_evaluation_strategy: Option<RubricStrategy>,
     /// How many trials run at the same time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
@@ -86,6 +89,7 @@ impl VerificationConfig {
             use_full_trace_for_rubric: self.use_full_trace_for_rubric.or(other.use_full_trace_for_rubric),
             abstention_enabled: self.abstention_enabled.or(other.abstention_enabled),
             sufficiency_enabled: self.sufficiency_enabled.or(other.sufficiency_enabled),
+            rubric_evaluation_strategy: self.rubric_evaluation_strategy.or(other.rubric_evaluation_strategy),
             concurrency: self.concurrency.or(other.concurrency),
             provider_limits: self.provider_limits.or(other.provider_limits),
             recovery: self.recovery.or(other.recovery),

@@ -9,10 +9,21 @@ pub enum Mode {
     /// Templates and assertions.
     #[default]
     TemplateOnly,
-    /// Templates, assertions and traits. Traits are not evaluated yet; results say so.
+    /// Templates, assertions and traits. Traits do not change the verdict.
     TemplateAndRubric,
-    /// Traits only. Not available yet.
+    /// Traits only.
     RubricOnly,
+}
+
+/// How many requests a judge gets for the traits of an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RubricStrategy {
+    /// One request for all traits that can share one.
+    #[default]
+    Batch,
+    /// One request for each trait.
+    Sequential,
 }
 
 /// How answers are evaluated. Every setting is a part of a unit's id.
@@ -30,9 +41,27 @@ pub struct EvaluationOptions {
     pub abstention_check: bool,
     /// Whether a judge checks first if the answer contains enough to fill the template.
     pub sufficiency_check: bool,
+    /// How many requests a judge gets for the traits of an answer.
+    #[serde(skip_serializing_if = "is_default")]
+    pub rubric_strategy: RubricStrategy,
+}
+
+/// Settings that came later are not written with their default, so that the ids of earlier results stay the same.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Mode {
+    /// Returns whether templates and assertions are evaluated.
+    pub fn has_template(self) -> bool {
+        self != Self::RubricOnly
+    }
+
+    /// Returns whether traits are evaluated.
+    pub fn has_rubric(self) -> bool {
+        self != Self::TemplateOnly
+    }
+
     /// Returns the name of the mode, as in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -51,6 +80,7 @@ impl Default for EvaluationOptions {
             use_full_trace_for_rubric: true,
             abstention_check: false,
             sufficiency_check: false,
+            rubric_strategy: RubricStrategy::Batch,
         }
     }
 }

@@ -10,6 +10,7 @@ use wharf_protocol::Usage;
 
 use crate::assertion::AssertionResult;
 use crate::ids::{QuestionId, TrialId, UnitId};
+use crate::rubric::RubricResult;
 use crate::template::TemplateResult;
 pub(crate) use finding::{Finding, classify, shortened};
 
@@ -103,8 +104,8 @@ pub enum Caveat {
     ParseDecisionMalformed,
     /// Requests were retried.
     RetriesUsed,
-    /// The question has traits, and traits are not evaluated yet.
-    RubricNotEvaluated,
+    /// A trait could not be evaluated.
+    RubricIncomplete,
 }
 
 /// A model in a result.
@@ -159,6 +160,9 @@ pub struct UnitResult {
     /// The results of the assertions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assertions: Vec<AssertionResult>,
+    /// The results of the traits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rubric: Option<RubricResult>,
     /// The model's final answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<String>,

@@ -14,6 +14,7 @@ mod generate_answer;
 mod limit_autofail;
 mod parse_template;
 mod retries_exhausted_autofail;
+mod rubric_evaluation;
 mod sufficiency_check;
 mod trace_validation_autofail;
 mod validate_template;
@@ -24,7 +25,7 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
 
-use crate::evaluation::{EvaluationOptions, Mode};
+use crate::evaluation::EvaluationOptions;
 use crate::journal::JournalError;
 use crate::outcome::{Finding, UnitResult};
 use crate::stage_name::StageName;
@@ -66,35 +67,36 @@ pub enum InvalidPipeline {
     /// The last stage does not build a result.
     #[error("the last stage is not `finalize`")]
     NoFinalize,
-    /// The mode needs stages that do not exist yet.
-    #[error("mode `{0}` is not available: traits are not evaluated yet")]
-    UnavailableMode(&'static str),
 }
 
 impl Pipeline {
     /// Builds the pipeline of the options.
     ///
     /// # Errors
-    /// Returns an error if the mode is not available.
+    /// Returns an error if the stages do not fit together.
     pub fn new(options: &EvaluationOptions) -> Result<Self, InvalidPipeline> {
-        if options.mode == Mode::RubricOnly {
-            return Err(InvalidPipeline::UnavailableMode(options.mode.as_str()));
+        let (has_template, has_rubric) = (options.mode.has_template(), options.mode.has_rubric());
+        let mut stages: Vec<Box<dyn Stage>> = Vec::new();
+        if has_template {
+            stages.push(Box::new(validate_template::ValidateTemplate));
         }
-        let mut stages: Vec<Box<dyn Stage>> = vec![
-            Box::new(validate_template::ValidateTemplate),
-            Box::new(generate_answer::GenerateAnswer),
-            Box::new(limit_autofail::LimitAutofail),
-            Box::new(trace_validation_autofail::TraceValidationAutofail),
-            Box::new(retries_exhausted_autofail::RetriesExhaustedAutofail),
-        ];
+        stages.push(Box::new(generate_answer::GenerateAnswer));
+        stages.push(Box::new(limit_autofail::LimitAutofail));
+        stages.push(Box::new(trace_validation_autofail::TraceValidationAutofail));
+        stages.push(Box::new(retries_exhausted_autofail::RetriesExhaustedAutofail));
         if options.abstention_check {
             stages.push(Box::new(abstention_check::AbstentionCheck));
         }
-        if options.sufficiency_check {
+        if has_template && options.sufficiency_check {
             stages.push(Box::new(sufficiency_check::SufficiencyCheck));
         }
-        stages.push(Box::new(parse_template::ParseTemplate));
-        stages.push(Box::new(verify_template::VerifyTemplate));
+        if has_template {
+            stages.push(Box::new(parse_template::ParseTemplate));
+            stages.push(Box::new(verify_template::VerifyTemplate));
+        }
+        if has_rubric {
+            stages.push(Box::new(rubric_evaluation::RubricEvaluation));
+        }
         stages.push(Box::new(finalize::Finalize));
         Self::from_stages(stages)
     }

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::benchmark::{Benchmark, Question};
-use crate::evaluation::{EvaluationOptions, Mode};
+use crate::benchmark::{Benchmark, Question, Trait, TraitKind};
+use crate::evaluation::EvaluationOptions;
 use crate::ids::{QuestionId, TrialId, UnitId};
 use crate::model_under_test::{Judge, ModelUnderTest};
 use crate::servers::{ServerSet, ToolSets};
@@ -94,9 +94,22 @@ pub enum PlanError {
     /// A question needs a judge, and none is configured.
     #[error("question `{0}` needs a judge, and no judge is configured")]
     JudgeRequired(QuestionId),
-    /// A question has neither a template nor an assertion.
-    #[error("question `{0}` has nothing to check: it needs a template or an assertion on the trace")]
-    NothingToCheck(QuestionId),
+    /// A question has nothing that the mode evaluates.
+    #[error("question `{question}` has nothing to check in mode `{mode}`")]
+    NothingToCheck {
+        /// The question.
+        question: QuestionId,
+        /// Name of the mode.
+        mode: &'static str,
+    },
+    /// A trait of a kind that is not evaluated.
+    #[error("trait `{name}` cannot be evaluated: {} not available", reason.as_str())]
+    UnavailableTrait {
+        /// Name of the trait.
+        name: String,
+        /// What is not available.
+        reason: UnavailableTrait,
+    },
     /// A model that replays prepared traces has servers of its own.
     #[error("model `{0}` is manual and calls no tools, so it cannot have servers")]
     ManualWithServers(String),
@@ -108,9 +121,33 @@ pub enum PlanError {
         /// The question.
         question: QuestionId,
     },
-    /// The mode needs stages that do not exist yet.
-    #[error("mode `{0}` is not available: traits are not evaluated yet")]
-    UnavailableMode(&'static str),
+}
+
+/// Why a trait cannot be evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnavailableTrait {
+    /// Agents do not evaluate traits.
+    Agentic,
+    /// Excerpts are not checked by a search.
+    Search,
+}
+
+impl UnavailableTrait {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Agentic => "the kind `agentic` is",
+            Self::Search => "`search` of `deep_judgment` is",
+        }
+    }
+
+    fn of(definition: &Trait) -> Option<Self> {
+        let deep = definition.judge_settings().and_then(|settings| settings.deep_judgment.as_ref());
+        match &definition.kind {
+            TraitKind::Agentic(_) => Some(Self::Agentic),
+            _ if deep.is_some_and(|deep| deep.search) => Some(Self::Search),
+            _ => None,
+        }
+    }
 }
 
 impl Plan {
@@ -150,9 +187,13 @@ impl Plan {
 }
 
 /// Returns whether a judge is needed for the answers to a question.
-pub fn needs_judge(question: &Question, evaluation: &EvaluationOptions) -> bool {
-    let extracts = question.template.as_ref().is_some_and(|template| template.judge_schema().is_some());
-    extracts || evaluation.abstention_check
+fn needs_judge(question: &Question, input: &PlanInput<'_>) -> bool {
+    let PlanInput { benchmark, evaluation, .. } = input;
+    let extracts = || question.template.as_ref().is_some_and(|template| template.judge_schema().is_some());
+    let has_judged_traits = || benchmark.traits_of(question).any(|(_, of)| of.needs_judge());
+    evaluation.abstention_check
+        || evaluation.mode.has_template() && extracts()
+        || evaluation.mode.has_rubric() && has_judged_traits()
 }
 
 fn check(input: &PlanInput<'_>) -> Result<(), PlanError> {
@@ -170,17 +211,24 @@ fn check(input: &PlanInput<'_>) -> Result<(), PlanError> {
     if let Some(model) = input.models.iter().find(has_servers) {
         return Err(PlanError::ManualWithServers(model.label.clone()));
     }
-    match input.evaluation.mode {
-        mode @ Mode::RubricOnly => Err(PlanError::UnavailableMode(mode.as_str())),
-        Mode::TemplateOnly | Mode::TemplateAndRubric => Ok(()),
-    }
+    Ok(())
 }
 
 fn check_question(question: &Question, input: &PlanInput<'_>) -> Result<(), PlanError> {
-    if question.template.is_none() && question.trace.is_empty() {
-        return Err(PlanError::NothingToCheck(question.id.clone()));
+    let mode = input.evaluation.mode;
+    let has_checks = question.template.is_some() || !question.trace.is_empty();
+    let has_traits = input.benchmark.traits_of(question).next().is_some();
+    if !(mode.has_template() && has_checks || mode.has_rubric() && has_traits) {
+        return Err(PlanError::NothingToCheck { question: question.id.clone(), mode: mode.as_str() });
     }
-    if needs_judge(question, input.evaluation) && input.judges.is_empty() {
+    if mode.has_rubric() {
+        for (name, definition) in input.benchmark.traits_of(question) {
+            if let Some(reason) = UnavailableTrait::of(definition) {
+                return Err(PlanError::UnavailableTrait { name: name.to_owned(), reason });
+            }
+        }
+    }
+    if needs_judge(question, input) && input.judges.is_empty() {
         return Err(PlanError::JudgeRequired(question.id.clone()));
     }
     Ok(())
@@ -193,7 +241,7 @@ fn units(question: &Question, trial: &TrialId, input: &PlanInput<'_>) -> Vec<Uni
             UnitIdentity { trial, question, benchmark: input.benchmark, judge, evaluation: input.evaluation };
         Unit { id: identity.unit_id(), judge: judge.map(|judge| judge.label.clone()) }
     };
-    if needs_judge(question, input.evaluation) {
+    if needs_judge(question, input) {
         input.judges.iter().map(|judge| unit(Some(judge))).collect()
     } else {
         vec![unit(None)]

@@ -28,7 +28,7 @@ pub enum StageName {
     EmbeddingCheck,
     /// Fails attributes without a supporting excerpt. Not available yet.
     DeepJudgmentAutofail,
-    /// A judge evaluates the traits. Not available yet.
+    /// A judge and expressions evaluate the traits.
     RubricEvaluation,
     /// Fails traits without a supporting excerpt. Not available yet.
     DeepJudgmentRubricAutofail,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use wharf_protocol::{BoxFuture, Redactor};
 
-use crate::benchmark::{Benchmark, Question};
+use crate::benchmark::{Benchmark, NamedTrait, Question};
 use crate::evaluation::EvaluationOptions;
 use crate::ids::{QuestionId, UnitId};
 use crate::journal::{Journal, JournalError};
@@ -86,8 +86,11 @@ impl BenchmarkRunner {
         let servers = ServerSet::of(&self.benchmark, question, model);
         let tools = if servers.is_empty() { Some(&self.no_tools) } else { self.tool_sets.get(&servers.key()) };
         let tools = Arc::clone(tools.ok_or_else(|| unknown("tool set of model", &trial.model))?);
+        let traits = self.benchmark.traits_of(question);
+        let traits = traits.map(|(name, of)| NamedTrait { name: name.to_owned(), definition: of.clone() }).collect();
         Ok(TrialContext::new(TrialParts {
             id: trial.id.clone(),
+            traits,
             question: Arc::clone(question),
             replicate: trial.replicate,
             model: Arc::clone(model),

@@ -13,6 +13,7 @@ pub(crate) fn evaluation(config: &VerificationConfig) -> EvaluationOptions {
         use_full_trace_for_rubric: config.use_full_trace_for_rubric.unwrap_or(default.use_full_trace_for_rubric),
         abstention_check: config.abstention_enabled.unwrap_or(default.abstention_check),
         sufficiency_check: config.sufficiency_enabled.unwrap_or(default.sufficiency_check),
+        rubric_strategy: config.rubric_evaluation_strategy.unwrap_or(default.rubric_strategy),
     }
 }
 
@@ -35,11 +36,11 @@ pub(crate) fn invalid(error: &PlanError) -> UsageError {
         PlanError::UnknownQuestion { nearest: Some(near), .. } => Some(format!("did you mean `{near}`?")),
         PlanError::NoQuestion => Some("check --only and --limit".to_owned()),
         PlanError::DuplicateLabel(_) => Some("give each model of the --models file its own `id`".to_owned()),
-        PlanError::NothingToCheck(_)
+        PlanError::NothingToCheck { .. } => Some("set `evaluation_mode`, or add what the mode evaluates".to_owned()),
+        PlanError::UnavailableTrait { .. }
         | PlanError::ManualWithServers(_)
         | PlanError::UnknownQuestion { nearest: None, .. }
-        | PlanError::UnknownTools { .. }
-        | PlanError::UnavailableMode(_) => None,
+        | PlanError::UnknownTools { .. } => None,
     };
     usage_error(error.to_string(), hint.as_deref())
 }

@@ -78,7 +78,7 @@ const DEFAULTS_KEY: Key = Key::optional("defaults", Shape::Object(&DEFAULTS), "S
 const RUBRIC: Key = Key::optional(
     "rubric",
     Shape::Map { names: Some(&TRAIT_NAME), values: &ONE_TRAIT },
-    "Traits that questions refer to. They are stored and not evaluated yet.",
+    "Traits that `defaults` and questions refer to.",
 );
 
 const SERVERS: Shape = Shape::Map { names: Some(&SERVER_NAME), values: &Shape::TextOrMapping };
@@ -120,6 +120,11 @@ static DEFAULTS: Object = Object {
             Shape::Choice(&["fresh", "shared"]),
             "Whether every trial starts its own servers. Without it, `shared` if all tools only read, else `fresh`.",
         ),
+        Key::optional(
+            "rubric",
+            Shape::List { items: &SHORT_TEXT, min: 0, max: MAX_ITEMS },
+            "Names of the traits that apply to every question.",
+        ),
     ],
     exactly_one: &[],
 };
@@ -131,7 +136,11 @@ pub(super) static QUESTION: Object = Object {
     keys: &[
         Key::required("id", Shape::Formatted(&QUESTION_ID), "Id of the question, unique in its benchmark."),
         Key::required("question", FILLED_TEXT, "The text that the model gets."),
-        Key::optional("answer", TEXT, "The reference answer, for readers. No judge sees it."),
+        Key::optional(
+            "answer",
+            TEXT,
+            "The reference answer, for readers. A judge sees it only for traits with `include_ground_truth`.",
+        ),
         Key::optional(
             "keywords",
             Shape::List { items: &SHORT_TEXT, min: 0, max: MAX_ITEMS },

@@ -1,9 +1,9 @@
-//! Traits: qualities of an answer that a rubric measures beside its correctness. They are data here and evaluated later.
+//! Traits: qualities of an answer that a rubric measures beside its correctness. They are data here; `rubric` evaluates them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::expression::Expression;
+use crate::expression::{Expression, InvalidExpression, RegexFlag};
 
 /// A quality of an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +24,43 @@ pub struct Trait {
     /// How it is measured.
     #[serde(flatten)]
     pub kind: TraitKind,
+}
+
+/// A trait with its name in the rubric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedTrait {
+    /// Name of the trait.
+    pub name: String,
+    /// What it measures, and how.
+    pub definition: Trait,
+}
+
+impl Trait {
+    /// Returns whether higher values are better. `None` if the values have no direction.
+    pub fn direction(&self) -> Option<bool> {
+        let has_direction = match &self.kind {
+            TraitKind::LlmStructured(_) | TraitKind::Metric(_) => false,
+            TraitKind::Agentic(agentic) => agentic.result != AgenticResult::Structured,
+            TraitKind::LlmBoolean(_) | TraitKind::LlmScore(_) | TraitKind::LlmLiteral(_) | TraitKind::Regex(_) => true,
+        };
+        self.higher_is_better.or(has_direction.then_some(true))
+    }
+
+    /// Returns whether a judge is needed.
+    pub fn needs_judge(&self) -> bool {
+        self.if_present || !matches!(self.kind, TraitKind::Regex(_))
+    }
+
+    /// Returns the settings of a trait that a judge evaluates with one form. `None` for other kinds.
+    pub fn judge_settings(&self) -> Option<&LlmTrait> {
+        match &self.kind {
+            TraitKind::LlmBoolean(settings) => Some(settings),
+            TraitKind::LlmScore(score) => Some(&score.judge),
+            TraitKind::LlmLiteral(literal) => Some(&literal.judge),
+            TraitKind::LlmStructured(structured) => Some(&structured.judge),
+            TraitKind::Regex(_) | TraitKind::Metric(_) | TraitKind::Agentic(_) => None,
+        }
+    }
 }
 
 /// The kinds of traits.
@@ -147,6 +184,19 @@ pub struct RegexTrait {
     pub invert_result: bool,
 }
 
+impl RegexTrait {
+    /// Compiles the expression with the setting for the case of letters.
+    ///
+    /// # Errors
+    /// If it is too large without a difference between cases.
+    pub fn expression(&self) -> Result<Expression, InvalidExpression> {
+        if self.case_sensitive {
+            return Ok(self.pattern.clone());
+        }
+        Expression::with_flags(self.pattern.as_str(), &[RegexFlag::IgnoreCase])
+    }
+}
+
 fn default_true() -> bool {
     true
 }
@@ -163,7 +213,7 @@ pub enum EvaluationMode {
 }
 
 /// A metric over counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
     /// Share of the present items that should be present.

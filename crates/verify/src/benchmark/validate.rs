@@ -45,6 +45,8 @@ pub(super) fn validate(draft: Draft, reader: &mut Reader) -> Option<Benchmark> {
         let path = Path::default().key("defaults").key("required_servers");
         let required = benchmark.defaults.required_servers.iter().cloned().enumerate();
         known.required = required.map(|(index, name)| (path.index(index), name)).collect();
+        findings.extend(known.check_names(&benchmark.defaults.rubric, &Path::default().key("defaults").key("rubric")));
+        known.has_shared_traits = !benchmark.defaults.rubric.is_empty();
     }
     let mut read = Vec::new();
     for (index, value) in questions.into_iter().enumerate() {
@@ -119,6 +121,8 @@ fn missing_types(question: &Value, path: &Path) -> Vec<Finding> {
 struct Known {
     servers: Vec<String>,
     traits: Vec<String>,
+    /// Whether traits apply to every question.
+    has_shared_traits: bool,
     /// Servers that every question requires, with their paths. A missing one is reported once.
     required: Vec<(Path, ServerName)>,
     /// The paths of the ids so far.
@@ -131,7 +135,24 @@ impl Known {
             Some(Value::Object(map)) => map.keys().cloned().collect(),
             _ => Vec::new(),
         };
-        Self { servers: keys("servers"), traits: keys("rubric"), required: Vec::new(), ids: BTreeMap::new() }
+        Self {
+            servers: keys("servers"),
+            traits: keys("rubric"),
+            has_shared_traits: false,
+            required: Vec::new(),
+            ids: BTreeMap::new(),
+        }
+    }
+
+    /// Checks names of traits.
+    fn check_names(&self, names: &[String], path: &Path) -> Vec<Finding> {
+        let unknown = names.iter().enumerate().filter(|(_, name)| !self.traits.contains(name));
+        let finding = |(index, name): (usize, &String)| {
+            let hint = did_you_mean(name, self.traits.iter().map(String::as_str))
+                .unwrap_or_else(|| "define it under `rubric` of the benchmark".to_owned());
+            Finding::new(path.index(index), format!("unknown trait {}", quoted(name))).with_hint(hint)
+        };
+        unknown.map(finding).collect()
     }
 
     fn check_id(&mut self, question: &Value, path: &Path, lines: &dyn Fn(&Path) -> usize) -> Option<Finding> {
@@ -158,18 +179,12 @@ impl Known {
 
     fn check_question(&mut self, question: &Question, path: &Path) -> Vec<Finding> {
         let mut findings = template_findings(question, path);
-        if question.template.is_none() && question.trace.is_empty() && question.rubric.is_empty() {
+        let has_traits = self.has_shared_traits || !question.rubric.is_empty();
+        if question.template.is_none() && question.trace.is_empty() && !has_traits {
             let finding = Finding::new(path.clone(), "the question has nothing to check");
             findings.push(finding.with_hint("add `template`, `trace` or `rubric`"));
         }
-        for (index, name) in question.rubric.iter().enumerate() {
-            if !self.traits.contains(name) {
-                let path = path.key("rubric").index(index);
-                let hint = did_you_mean(name, self.traits.iter().map(String::as_str))
-                    .unwrap_or_else(|| "define it under `rubric` of the benchmark".to_owned());
-                findings.push(Finding::new(path, format!("unknown trait {}", quoted(name))).with_hint(hint));
-            }
-        }
+        findings.extend(self.check_names(&question.rubric, &path.key("rubric")));
         findings.extend(check_servers(&question.servers, path));
         let own = path.key("required_servers");
         for (index, name) in question.required_servers.iter().enumerate() {

@@ -27,7 +27,7 @@ const MCP_KEYS: [&str; 9] = [
 
 impl VerificationConfig {
     /// The keys of a file.
-    pub const KEYS: [&'static str; 16] = [
+    pub const KEYS: [&'static str; 17] = [
         "models",
         "models_file",
         "judges",
@@ -37,6 +37,7 @@ impl VerificationConfig {
         "use_full_trace_for_rubric",
         "abstention_enabled",
         "sufficiency_enabled",
+        "rubric_evaluation_strategy",
         "concurrency",
         "provider_limits",
         "recovery",
@@ -147,7 +148,7 @@ mod tests {
     fn every_key_is_read() {
         let text = "models: [a]\nmodels_file: m.yaml\njudges: [b]\nreplicates: 2\nevaluation_mode: rubric_only\n\
             use_full_trace_for_template: yes\nuse_full_trace_for_rubric: no\nabstention_enabled: yes\n\
-            sufficiency_enabled: yes\nconcurrency: 3\nprovider_limits: {anthropic: 2}\nrecovery: indeterminate\n\
+            sufficiency_enabled: yes\nrubric_evaluation_strategy: sequential\nconcurrency: 3\nprovider_limits: {anthropic: 2}\nrecovery: indeterminate\n\
             max_cost_usd: 1.5\nmax_tokens: 10\nmax_time: 60\nfail_under: 80\n";
         let config = VerificationConfig::parse(text, Path::new("run.yaml")).unwrap();
         let Value::Object(written) = serde_json::to_value(&config).unwrap() else { panic!("an object") };
@@ -175,7 +176,7 @@ mod tests {
         insta::assert_snapshot!(problems("replicate: 2\n\"judge\": x\nzzz: 1\n"), @"
         run.yaml:1: replicate: unknown key (did you mean `replicates`?)
         run.yaml:2: judge: unknown key (did you mean `judges`?)
-        run.yaml:3: zzz: unknown key (known keys: models, models_file, judges, replicates, evaluation_mode, use_full_trace_for_template, use_full_trace_for_rubric, abstention_enabled, sufficiency_enabled, concurrency, provider_limits, recovery, max_cost_usd, max_tokens, max_time, fail_under)
+        run.yaml:3: zzz: unknown key (known keys: models, models_file, judges, replicates, evaluation_mode, use_full_trace_for_template, use_full_trace_for_rubric, abstention_enabled, sufficiency_enabled, rubric_evaluation_strategy, concurrency, provider_limits, recovery, max_cost_usd, max_tokens, max_time, fail_under)
         ");
         insta::assert_snapshot!(
             problems("replicates: 0\nfail_under: 101\nmax_cost_usd: -1\nmodels: []\nprovider_limits: {a: 0}\n"),

@@ -11,7 +11,7 @@ use super::answer::Answer;
 use super::answering;
 use super::stage::StageError;
 use crate::assertion::AssertionResult;
-use crate::benchmark::{Isolation, Question};
+use crate::benchmark::{Isolation, NamedTrait, Question};
 use crate::evaluation::EvaluationOptions;
 use crate::ids::{TrialId, UnitId};
 use crate::journal::{Journal, JournalError, StepOwner};
@@ -19,6 +19,7 @@ use crate::journaled::{Steps, StopCause};
 use crate::judge::{JudgeError, UnitJudge};
 use crate::model_under_test::{Judge, ModelUnderTest};
 use crate::outcome::{Caveat, Finding, UnitResult};
+use crate::rubric::RubricResult;
 use crate::servers::ServerSet;
 use crate::stage_name::StageName;
 use crate::template::TemplateResult;
@@ -29,6 +30,8 @@ use crate::workbench::ServerPool;
 pub(crate) struct TrialParts {
     pub(crate) id: TrialId,
     pub(crate) question: Arc<Question>,
+    /// The traits of the question.
+    pub(crate) traits: Vec<NamedTrait>,
     pub(crate) replicate: u32,
     pub(crate) model: Arc<ModelUnderTest>,
     pub(crate) servers: ServerSet,
@@ -58,6 +61,7 @@ pub(crate) struct UnitContext {
     pub(super) extraction: Option<Map<String, Value>>,
     pub(super) template_result: Option<TemplateResult>,
     pub(super) assertions: Vec<AssertionResult>,
+    pub(super) rubric: Option<RubricResult>,
     pub(super) findings: Vec<Finding>,
     pub(super) caveats: BTreeSet<Caveat>,
     pub(super) invalid: Option<String>,
@@ -102,6 +106,7 @@ impl UnitContext {
             extraction: None,
             template_result: None,
             assertions: Vec::new(),
+            rubric: None,
             findings: Vec::new(),
             caveats: BTreeSet::new(),
             invalid: None,

@@ -4,10 +4,10 @@ use wharf_protocol::BoxFuture;
 
 use super::context::UnitContext;
 use super::stage::{Artifact, Stage, StageError};
-use crate::evaluation::Mode;
 use crate::model_under_test::ModelSettings;
 use crate::outcome::{Caveat, ModelIdentity, UnitResult, Verdict, classify};
 use crate::plan::RESULT_FORMAT;
+use crate::rubric::{TraitOutcome, TraitResult};
 use crate::stage_name::StageName;
 
 pub(super) struct Finalize;
@@ -50,8 +50,9 @@ pub(super) fn result(unit: &UnitContext) -> UnitResult {
     if !retries.is_empty() {
         caveats.insert(Caveat::RetriesUsed);
     }
-    if trial.evaluation.mode == Mode::TemplateAndRubric && !trial.question.rubric.is_empty() {
-        caveats.insert(Caveat::RubricNotEvaluated);
+    let is_failed = |of: &TraitResult| matches!(of.outcome, TraitOutcome::Failed(_));
+    if unit.rubric.as_ref().is_some_and(|rubric| rubric.traits.iter().any(is_failed)) {
+        caveats.insert(Caveat::RubricIncomplete);
     }
     UnitResult {
         format: RESULT_FORMAT,
@@ -70,6 +71,7 @@ pub(super) fn result(unit: &UnitContext) -> UnitResult {
         caveats: caveats.into_iter().collect(),
         template: unit.template_result.clone(),
         assertions: unit.assertions.clone(),
+        rubric: unit.rubric.clone(),
         response: answer.and_then(|answer| answer.response.clone()),
         trace: answer.map(|answer| answer.trace.clone()).unwrap_or_default(),
         limit_reached: answer.is_some_and(|answer| answer.limits.is_some()),

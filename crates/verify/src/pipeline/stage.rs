@@ -18,6 +18,8 @@ pub enum Artifact {
     Extraction,
     /// The results of fields and assertions.
     Verification,
+    /// The results of the traits.
+    Rubric,
     /// The result of the unit.
     Result,
 }
@@ -58,6 +60,7 @@ impl Artifact {
             Self::Answer => "answer",
             Self::Extraction => "extraction",
             Self::Verification => "verification",
+            Self::Rubric => "rubric",
             Self::Result => "result",
         }
     }

@@ -3,6 +3,7 @@
 use wharf_protocol::BoxFuture;
 
 use super::*;
+use crate::evaluation::Mode;
 
 struct Fake(StageName, &'static [Artifact], &'static [Artifact]);
 
@@ -53,10 +54,22 @@ fn optional_checks_stand_before_the_judge_fills_the_template() {
     assert!(at(StageName::RetriesExhaustedAutofail) < at(StageName::AbstentionCheck));
     assert!(at(StageName::AbstentionCheck) < at(StageName::SufficiencyCheck));
     assert!(at(StageName::SufficiencyCheck) < at(StageName::ParseTemplate));
+}
+
+#[test]
+fn the_mode_decides_about_the_stages_of_templates_and_traits() {
     let both = EvaluationOptions { mode: Mode::TemplateAndRubric, ..EvaluationOptions::default() };
-    assert_eq!(Pipeline::new(&both).unwrap().stages().count(), 8);
-    let rubric = EvaluationOptions { mode: Mode::RubricOnly, ..EvaluationOptions::default() };
-    assert_eq!(Pipeline::new(&rubric).err(), Some(InvalidPipeline::UnavailableMode("rubric_only")));
+    let names: Vec<_> = Pipeline::new(&both).unwrap().stages().map(|stage| stage.name).collect();
+    assert_eq!(names[names.len() - 3..], [StageName::VerifyTemplate, StageName::RubricEvaluation, StageName::Finalize]);
+    let rubric = EvaluationOptions { mode: Mode::RubricOnly, sufficiency_check: true, ..EvaluationOptions::default() };
+    insta::assert_snapshot!(Pipeline::new(&rubric).unwrap().to_string(), @"
+    1. generate_answer, makes answer
+    2. limit_autofail, needs answer
+    3. trace_validation_autofail, needs answer
+    4. retries_exhausted_autofail, needs answer
+    5. rubric_evaluation, needs answer, makes rubric
+    6. finalize, makes result
+    ");
 }
 
 #[test]

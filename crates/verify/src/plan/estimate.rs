@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use super::{Plan, PlanInput, needs_judge};
+use crate::benchmark::{NamedTrait, Question, TraitKind};
+use crate::rubric::requests;
 use crate::servers::ServerSet;
 
 /// The approximate number of characters per token.
@@ -63,13 +65,15 @@ impl Plan {
             let results = TOOL_RESULT_TOKENS * requests * requests.saturating_sub(1) / 2;
             estimate.input_tokens += prompt * requests + results;
             estimate.output_tokens += ANSWER_TOKENS * requests;
-            if !needs_judge(question, input.evaluation) {
+            if !needs_judge(question, input) {
                 continue;
             }
-            let template = question.template.as_ref().and_then(crate::template::Template::judge_schema);
+            let template = question.template.as_ref().filter(|_| input.evaluation.mode.has_template());
+            let template = template.and_then(crate::template::Template::judge_schema);
             let checks = u64::from(input.evaluation.abstention_check)
                 + u64::from(input.evaluation.sufficiency_check && template.is_some())
-                + u64::from(template.is_some());
+                + u64::from(template.is_some())
+                + rubric_requests(question, input);
             let judge_requests = checks * trial.units.len() as u64;
             let schema = template.map_or(0, |schema| schema.to_string().len());
             let judged = JUDGE_PROMPT_TOKENS + ANSWER_TOKENS + tokens(schema + question.question.len());
@@ -79,6 +83,21 @@ impl Plan {
         }
         estimate
     }
+}
+
+/// Returns the number of requests for the traits of an answer, if all concepts are present.
+fn rubric_requests(question: &Question, input: &PlanInput<'_>) -> u64 {
+    if !input.evaluation.mode.has_rubric() {
+        return 0;
+    }
+    let traits: Vec<NamedTrait> = input
+        .benchmark
+        .traits_of(question)
+        .map(|(name, of)| NamedTrait { name: name.to_owned(), definition: of.clone() })
+        .collect();
+    let has_presence_check = traits.iter().any(|of| of.definition.if_present);
+    let metrics = traits.iter().filter(|of| matches!(of.definition.kind, TraitKind::Metric(_))).count();
+    (requests(&traits, input.evaluation.rubric_strategy).len() + metrics + usize::from(has_presence_check)) as u64
 }
 
 fn tokens(chars: usize) -> u64 {

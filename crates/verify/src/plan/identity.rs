@@ -1,13 +1,13 @@
 //! The ids of trials and units: digests of everything that can change an answer or a result.
 //!
-//! The reference answer, keywords and descriptions of a question are not in the ids, because nothing is computed from
-//! them. The ids of the question and the labels of the models are, so that no two trials of a run have the same id.
+//! The keywords and descriptions of a question are not in the ids, because nothing is computed from them, and neither is
+//! the reference answer, unless the judge of a trait sees it. The ids of the question and the labels of the models are, so that no two trials of a run have the same id.
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::RESULT_FORMAT;
-use crate::benchmark::{Benchmark, Isolation, Question};
+use crate::benchmark::{Benchmark, Isolation, Question, Trait};
 use crate::digest::digest;
 use crate::evaluation::EvaluationOptions;
 use crate::ids::{TrialId, UnitId};
@@ -76,8 +76,7 @@ impl TrialIdentity {
 
 impl UnitIdentity<'_> {
     pub(super) fn unit_id(&self) -> UnitId {
-        let traits: Vec<(&String, Option<&_>)> =
-            self.question.rubric.iter().map(|name| (name, self.benchmark.rubric.get(name))).collect();
+        let traits: Vec<_> = self.benchmark.traits_of(self.question).collect();
         let judge: Option<Value> = self.judge.and_then(|judge| {
             let Judge { label, settings, .. } = judge;
             let ModelSettings { interface, name, base_url, file_digest, system_prompt, options, .. } = settings;
@@ -86,7 +85,7 @@ impl UnitIdentity<'_> {
                 JudgeSettings { label, interface, name, base_url, file_digest, system_prompt, options, prompt_version };
             serde_json::to_value(settings).ok()
         });
-        let id = digest(&json!({
+        let mut identity = json!({
             "format": RESULT_FORMAT,
             "trial": self.trial,
             "template": self.question.template,
@@ -94,7 +93,11 @@ impl UnitIdentity<'_> {
             "assertions": self.question.trace,
             "judge": judge,
             "evaluation": self.evaluation,
-        }));
-        UnitId(id.into())
+        });
+        let includes_truth = |of: &Trait| of.judge_settings().is_some_and(|settings| settings.include_ground_truth);
+        if self.evaluation.mode.has_rubric() && traits.iter().any(|(_, of)| includes_truth(of)) {
+            identity["reference"] = json!(self.question.answer);
+        }
+        UnitId(digest(&identity).into())
     }
 }

@@ -83,6 +83,7 @@ pub const COLUMNS: &[Column] = &[
     column("tool_set", CellType::Text, |unit| text(unit.tool_set.clone())),
     column("fields", CellType::Text, |unit| json(unit.template.as_ref().map(|template| &template.fields))),
     column("assertions", CellType::Text, |unit| json(Some(&unit.assertions).filter(|list| !list.is_empty()))),
+    column("rubric", CellType::Text, |unit| json(unit.rubric.as_ref().map(|rubric| &rubric.traits))),
 ];
 
 fn text(text: String) -> Cell {

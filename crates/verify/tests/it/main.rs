@@ -13,6 +13,7 @@ mod plan;
 mod recording;
 mod repetition;
 mod report;
+mod rubric;
 mod runner;
 mod schema;
 mod sqlite;

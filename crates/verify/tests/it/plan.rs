@@ -78,7 +78,7 @@ async fn everything_that_can_change_an_answer_changes_the_ids_of_trial_and_unit(
 
 #[tokio::test(start_paused = true)]
 async fn everything_that_can_change_a_judgment_changes_the_id_of_the_unit_only() {
-    let changes: [(&str, Change); 14] = [
+    let changes: [(&str, Change); 16] = [
         ("the template", |setup| {
             setup.benchmark.questions[0].template.as_mut().unwrap().fields[0].description.push('!');
         }),
@@ -99,6 +99,14 @@ async fn everything_that_can_change_a_judgment_changes_the_id_of_the_unit_only()
         ("the trace for traits", |setup| setup.evaluation.use_full_trace_for_rubric = false),
         ("the optional checks", |setup| setup.evaluation.abstention_check = true),
         ("the mode", |setup| setup.evaluation.mode = Mode::TemplateAndRubric),
+        ("the requests for traits", |setup| {
+            setup.evaluation.rubric_strategy = wharf_verify::RubricStrategy::Sequential
+        }),
+        ("traits of all questions", |setup| {
+            setup.benchmark.questions[0].rubric.clear();
+            setup.benchmark.rubric.insert("polite".to_owned(), serde_json::from_value(trait_of("Polite")).unwrap());
+            setup.benchmark.defaults.rubric = vec!["polite".to_owned()];
+        }),
     ];
     let (trial, unit) = ids(&base()).await;
     for (what, apply) in changes {
@@ -206,11 +214,14 @@ async fn parts_that_do_not_fit_together_are_errors_before_anything_starts() {
         (|setup| setup.judges.clear(), "question `capital` needs a judge, and no judge is configured"),
         (
             |setup| setup.benchmark.questions[0].template = None,
-            "question `capital` has nothing to check: it needs a template or an assertion on the trace",
+            "question `capital` has nothing to check in mode `template_only`",
         ),
         (
-            |setup| setup.evaluation.mode = Mode::RubricOnly,
-            "mode `rubric_only` is not available: traits are not evaluated yet",
+            |setup| {
+                setup.evaluation.mode = Mode::RubricOnly;
+                setup.benchmark.questions[0].rubric.clear();
+            },
+            "question `capital` has nothing to check in mode `rubric_only`",
         ),
         (|setup| setup.benchmark.questions.clear(), "no question is selected"),
         (

@@ -3,8 +3,8 @@
 use serde_json::json;
 use wharf_agent::{Limits, ModelErrorKind, StopReason};
 use wharf_testkit::Script;
+use wharf_verify::Verdict;
 use wharf_verify::outcome::Caveat;
-use wharf_verify::{Mode, Verdict};
 
 use crate::pipeline_kit::*;
 
@@ -216,16 +216,6 @@ async fn a_missing_value_is_a_wrong_answer_and_an_uncheckable_one_is_not() {
     question["template"]["fields"][0]["check"] = json!("semantic_match");
     let uncheckable = Setup::new(question, &answering, &judge_says(json!({"city": "Lutetia"}))).run_one().await;
     assert_eq!(outcome(&uncheckable), "invalid: unexpected_error at verify_template");
-}
-
-#[tokio::test(start_paused = true)]
-async fn traits_that_are_not_evaluated_yet_are_a_caveat() {
-    let mut question = city_question();
-    question["rubric"] = json!(["concise"]);
-    let mut setup = Setup::new(question, &Fake::answering("It is Paris."), &judge_says(right()));
-    assert_eq!(setup.run_one().await.caveats, []);
-    setup.evaluation.mode = Mode::TemplateAndRubric;
-    assert_eq!(setup.run_one().await.caveats, [Caveat::RubricNotEvaluated]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -81,6 +81,7 @@ pub(crate) fn unit_result(trial: &Trial, unit: &UnitId, verdict: Verdict) -> Uni
         caveats: Vec::new(),
         template: None,
         assertions: Vec::new(),
+        rubric: None,
         response: Some("It is 42.".to_owned()),
         trace: serde_json::from_value(serde_json::json!([
             {"role": "assistant", "content": "It is 42.", "block_index": 0}

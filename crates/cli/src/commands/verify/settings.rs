@@ -149,6 +149,7 @@ mod tests {
             ("WHARF_VERIFY_USE_FULL_TRACE_FOR_RUBRIC", "false"),
             ("WHARF_VERIFY_ABSTENTION_ENABLED", "true"),
             ("WHARF_VERIFY_SUFFICIENCY_ENABLED", "yes"),
+            ("WHARF_VERIFY_RUBRIC_EVALUATION_STRATEGY", "sequential"),
             ("WHARF_VERIFY_CONCURRENCY", "8"),
             ("WHARF_VERIFY_PROVIDER_LIMITS", "anthropic=4, openai=8"),
             ("WHARF_VERIFY_RECOVERY", "indeterminate"),

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
 use super::super::traits::{AgenticResult, EvaluationMode, Metric, Trait, TraitClass, TraitKind};
+use crate::object_schema::compile;
 use crate::problem::{Finding, Path, quoted};
 
 pub(super) fn check(traits: &BTreeMap<String, Trait>) -> Vec<Finding> {
@@ -24,10 +27,18 @@ fn check_trait(of_rubric: &Trait, path: &Path, findings: &mut Vec<Finding>) {
         findings.push(Finding::new(path.key("if_present"), "`if_present` needs a `summary` or a `description`"));
     }
     match &of_rubric.kind {
-        TraitKind::LlmBoolean(_) | TraitKind::Regex(_) => {}
+        TraitKind::LlmBoolean(_) => {}
+        TraitKind::Regex(regex) => {
+            if let Err(error) = regex.expression() {
+                findings.push(Finding::new(path.key("pattern"), error.to_string()));
+            }
+        }
         TraitKind::LlmScore(score) => check_range(score.min, score.max, path, findings),
         TraitKind::LlmLiteral(literal) => check_classes(&literal.classes, path, findings),
-        TraitKind::LlmStructured(_) => check_direction(of_rubric, path, findings),
+        TraitKind::LlmStructured(structured) => {
+            check_schema(&structured.schema, path, findings);
+            check_direction(of_rubric, path, findings);
+        }
         TraitKind::Metric(metric) => {
             let is_full = metric.evaluation_mode == EvaluationMode::FullMatrix;
             if is_full && metric.tn_instructions.is_empty() {
@@ -50,8 +61,9 @@ fn check_trait(of_rubric: &Trait, path: &Path, findings: &mut Vec<Finding>) {
             }
             AgenticResult::Literal => check_classes(&agentic.classes, path, findings),
             AgenticResult::Structured => {
-                if agentic.schema.is_none() {
-                    findings.push(Finding::new(path.key("schema"), "a `structured` result needs a `schema`"));
+                match &agentic.schema {
+                    Some(schema) => check_schema(schema, path, findings),
+                    None => findings.push(Finding::new(path.key("schema"), "a `structured` result needs a `schema`")),
                 }
                 check_direction(of_rubric, path, findings);
             }
@@ -72,6 +84,12 @@ fn check_classes(classes: &[TraitClass], path: &Path, findings: &mut Vec<Finding
             let path = path.key("classes").index(index).key("name");
             findings.push(Finding::new(path, format!("duplicate class {}", quoted(&class.name))));
         }
+    }
+}
+
+fn check_schema(schema: &Value, path: &Path, findings: &mut Vec<Finding>) {
+    if let Err(reason) = compile(schema) {
+        findings.push(Finding::new(path.key("schema"), reason));
     }
 }
 
