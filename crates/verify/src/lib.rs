@@ -20,6 +20,7 @@ pub mod journal;
 mod journaled;
 mod judge;
 mod judge_prompt;
+pub mod karenina;
 mod model_under_test;
 mod object_schema;
 pub mod outcome;

@@ -2,6 +2,7 @@
 
 mod args;
 mod check;
+mod convert;
 mod preset;
 mod run;
 mod settings;
@@ -17,6 +18,8 @@ pub(crate) async fn run(globals: &Globals, verify: Verify) -> Exit {
         VerifyCommand::Run(run) => run::run(globals, *run).await,
         VerifyCommand::Check(check) => check::run(globals, *check).await,
         VerifyCommand::Status(status) => status::run(globals, &status).await,
+        VerifyCommand::Import(import) => convert::import(globals, &import).await,
+        VerifyCommand::Export(export) => convert::export(globals, &export).await,
         VerifyCommand::Preset(preset) => preset::run(globals, preset).await,
     }
 }

@@ -1,6 +1,7 @@
 //! `wharf verify`: benchmarks with scripted models and live tools.
 
 mod check;
+mod convert;
 mod outputs;
 mod presets;
 mod resume;

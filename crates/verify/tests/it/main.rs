@@ -8,6 +8,7 @@ mod benchmark;
 mod corpus;
 mod crash;
 mod judging;
+mod karenina;
 mod pipeline_kit;
 mod plan;
 mod recording;

@@ -19,6 +19,10 @@ pub(super) enum VerifyCommand {
     Check(Box<Check>),
     /// Show the runs of a store
     Status(Status),
+    /// Convert a checkpoint of karenina to a benchmark, and list what could not be taken over
+    Import(Convert),
+    /// Convert a benchmark to a checkpoint of karenina, and list what could not be taken over
+    Export(Convert),
     /// Save, list, show and delete presets: settings with a name
     Preset(PresetArgs),
 }
@@ -151,6 +155,19 @@ pub(crate) struct Status {
     /// File that stores the runs [default: `$XDG_STATE_HOME/wharf/verify.db`] [env: `WHARF_VERIFY_STORE`]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) store: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Convert {
+    /// File to convert
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) file: PathBuf,
+    /// File to write [default: stdout]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) output: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(short, long, requires = "output")]
+    pub(super) force: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -1,0 +1,126 @@
+//! Classes: their annotated attributes, assignments, methods and nested classes.
+
+use super::Unreadable;
+use super::expression::{Expression, NotLiteral};
+use super::lexer::{self, Line, Token};
+
+/// The maximum nesting of classes.
+const MAX_DEPTH: usize = 8;
+
+/// A class definition.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::karenina) struct Class {
+    pub(in crate::karenina) name: String,
+    /// The last parts of the names of its bases.
+    pub(in crate::karenina) bases: Vec<String>,
+    pub(in crate::karenina) body: Vec<Statement>,
+}
+
+/// A statement of a class body. Docstrings and `pass` are left out.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::karenina) enum Statement {
+    /// `name: annotation` or `name: annotation = value`.
+    Attribute {
+        name: String,
+        line: usize,
+        annotation: Result<Expression, NotLiteral>,
+        value: Option<Result<Expression, NotLiteral>>,
+    },
+    /// `name = value`.
+    Assignment { name: String, line: usize, value: Result<Expression, NotLiteral> },
+    /// A method. Its body is not read.
+    Method { name: String, line: usize },
+    /// A nested class.
+    Class(Class),
+    /// Anything else.
+    Other { line: usize },
+}
+
+/// Returns the classes at the top of a source text. Other statements there are skipped: they are imports, or names that
+/// a literal cannot refer to.
+pub(in crate::karenina) fn classes(source: &str) -> Result<Vec<Class>, Unreadable> {
+    let lines = lexer::lines(source)?;
+    let statements = block(&lines, 0);
+    let class = |statement| match statement {
+        Statement::Class(class) => Some(class),
+        _ => None,
+    };
+    Ok(statements.into_iter().filter_map(class).collect())
+}
+
+/// Reads the statements of a block: the lines of the first line's indentation, each with the deeper lines after it.
+fn block(lines: &[Line], depth: usize) -> Vec<Statement> {
+    let Some(indent) = lines.first().map(|line| line.indent) else { return Vec::new() };
+    let mut statements = Vec::new();
+    let mut rest = lines;
+    while let Some((head, after)) = rest.split_first() {
+        let length = after.iter().take_while(|line| line.indent > indent).count();
+        let (body, next) = after.split_at(length);
+        rest = next;
+        statements.extend(statement(head, body, depth));
+    }
+    statements
+}
+
+fn statement(head: &Line, body: &[Line], depth: usize) -> Option<Statement> {
+    let line = head.number;
+    let other = Some(Statement::Other { line });
+    match head.tokens.as_slice() {
+        [Token::Name(word)] if word == "pass" => None,
+        [Token::Text(_)] | [Token::Symbol('.'), Token::Symbol('.'), Token::Symbol('.')] => None,
+        // A decorator changes what the method below it does, and that one is reported itself.
+        [Token::Symbol('@'), ..] => None,
+        [Token::Name(word), Token::Name(name), ..] if word == "def" => {
+            Some(Statement::Method { name: name.clone(), line })
+        }
+        [Token::Name(word), Token::Name(def), Token::Name(name), ..] if word == "async" && def == "def" => {
+            Some(Statement::Method { name: name.clone(), line })
+        }
+        [Token::Name(word), Token::Name(name), rest @ ..] if word == "class" => {
+            class(name, rest, body, depth).map_or(other, |class| Some(Statement::Class(class)))
+        }
+        [Token::Name(name), Token::Symbol(':'), rest @ ..] if !is_keyword(name) && body.is_empty() => {
+            let equals = rest.iter().position(|token| *token == Token::Symbol('='));
+            let (annotation, value) = match equals {
+                Some(position) => (&rest[..position], Some(Expression::parse(&rest[position + 1..]))),
+                None => (rest, None),
+            };
+            let annotation = Expression::parse(annotation);
+            Some(Statement::Attribute { name: name.clone(), line, annotation, value })
+        }
+        [Token::Name(name), Token::Symbol('='), rest @ ..] if body.is_empty() => {
+            Some(Statement::Assignment { name: name.clone(), line, value: Expression::parse(rest) })
+        }
+        _ => other,
+    }
+}
+
+fn is_keyword(name: &str) -> bool {
+    ["else", "try", "finally", "lambda"].contains(&name)
+}
+
+/// Reads a class from the tokens after its name.
+fn class(name: &str, rest: &[Token], body: &[Line], depth: usize) -> Option<Class> {
+    if depth >= MAX_DEPTH {
+        return None;
+    }
+    let colon = rest.iter().rposition(|token| *token == Token::Symbol(':'))?;
+    let is_empty_on_one_line = matches!(&rest[colon + 1..], [Token::Name(word)] if word == "pass")
+        || rest[colon + 1..].iter().all(|token| *token == Token::Symbol('.'));
+    if !is_empty_on_one_line {
+        return None;
+    }
+    let bases = match &rest[..colon] {
+        [Token::Symbol('('), inner @ .., Token::Symbol(')')] => {
+            let mut last_parts = Vec::new();
+            for base in inner.split(|token| *token == Token::Symbol(',')) {
+                if let Some(Token::Name(base)) = base.last() {
+                    last_parts.push(base.clone());
+                }
+            }
+            last_parts
+        }
+        _ => Vec::new(),
+    };
+    Some(Class { name: name.to_owned(), bases, body: block(body, depth + 1) })
+}
