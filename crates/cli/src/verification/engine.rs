@@ -6,10 +6,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use wharf::verify::recording::Recording;
+use wharf::verify::report::BenchmarkText;
 use wharf::verify::store::{NewRun, Recovery};
 use wharf::verify::worker::{Stop, Worker, WorkerOptions, WorkerReport};
 use wharf::verify::{
-    BenchmarkRunner, Budget, EvaluationOptions, Plan, RunId, RunStore, StoreError, ToolSets, VerificationConfig,
+    Benchmark, BenchmarkRunner, Budget, EvaluationOptions, JUDGE_PROMPT_VERSION, Plan, RunId, RunStore, StoreError,
+    ToolSets, VerificationConfig,
 };
 
 use super::display::RunDisplay;
@@ -43,6 +45,7 @@ pub(crate) struct RunOptions {
 
 /// What is stored with a run: everything that a replay needs, and what a reader wants to know.
 pub(crate) struct RunSettings<'a> {
+    pub(crate) benchmark: &'a Benchmark,
     pub(crate) config: &'a VerificationConfig,
     pub(crate) evaluation: &'a EvaluationOptions,
     pub(crate) participants: &'a Participants,
@@ -59,8 +62,10 @@ impl RunSettings<'_> {
         let judges: Vec<Value> =
             judges.iter().map(|judge| json!({"label": judge.label, "settings": judge.settings})).collect();
         let settings = json!({
+            "benchmark": BenchmarkText::from(self.benchmark),
             "config": self.config,
             "evaluation": self.evaluation,
+            "judge_prompt_version": JUDGE_PROMPT_VERSION,
             "replicates": self.replicates,
             "models": models,
             "judges": judges,

@@ -72,6 +72,7 @@ async fn run_in(globals: &Globals, folder: &Path) -> Result<Quickstart, UsageErr
     .map_err(|error| planning::invalid(&error))?;
     let config = VerificationConfig::default();
     let settings = RunSettings {
+        benchmark: &benchmark,
         config: &config,
         evaluation: &evaluation,
         participants: &participants,

@@ -42,7 +42,7 @@ pub(super) fn calls<'a>(facts: &TraceFacts<'a>) -> Vec<Call<'a>> {
     for message in facts.messages {
         for call in &message.tool_calls {
             let arguments = call.input.to_value().unwrap_or_default();
-            let tool = facts.tools.get(&call.name);
+            let tool = facts.tools.and_then(|tools| tools.get(&call.name));
             calls.push((&call.id, Call { name: &call.name, tool, arguments, result: None }));
         }
         if let Some(result) = &message.tool_result {

@@ -5,7 +5,7 @@
 mod message;
 mod sample;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use wharf_protocol::Usage;
 use super::export::{ExportError, Pages};
 use super::questions::BenchmarkText;
 use crate::digest::digest;
-use crate::ids::RunId;
+use crate::ids::{QuestionId, RunId, TrialId};
 use crate::outcome::{ModelIdentity, UnitResult, Verdict};
 use crate::store::{RunState, RunStore, RunSummary};
 use sample::{Questions, sample};
@@ -39,9 +39,12 @@ pub struct InspectLog {
 /// What a log says about all its samples.
 #[derive(Clone, Debug, Default)]
 struct Totals {
-    trials: Vec<String>,
+    samples: u64,
+    last_trial: Option<TrialId>,
     epochs: u32,
+    /// The ids of the questions, in the order of the plan.
     questions: Vec<String>,
+    seen: BTreeSet<QuestionId>,
     /// Passed, failed and unscored units, by scorer.
     scores: BTreeMap<String, [u64; 3]>,
     usage: BTreeMap<String, Usage>,
@@ -115,7 +118,7 @@ impl InspectLog {
     }
 
     fn head(&self, run: &RunSummary) -> Value {
-        let Totals { trials, epochs, questions, scores, usage } = &self.totals;
+        let Totals { samples, epochs, questions, scores, usage, .. } = &self.totals;
         let created = iso(run.created, ':');
         let id = log_id(run, &self.model);
         let model = model_name(&self.identity);
@@ -145,7 +148,7 @@ impl InspectLog {
                 "scorers": scorers,
             },
             "plan": {"name": "plan", "steps": [], "config": {}},
-            "results": {"total_samples": trials.len(), "completed_samples": trials.len(), "scores": results},
+            "results": {"total_samples": samples, "completed_samples": samples, "scores": results},
             "stats": {"started_at": created, "completed_at": "", "model_usage": usage},
         })
     }
@@ -159,18 +162,17 @@ fn write_sample(out: &mut impl Write, sample: &Value, is_first: bool) -> std::io
 impl Totals {
     fn add(&mut self, unit: &UnitResult) {
         self.epochs = self.epochs.max(unit.replicate);
-        if self.questions.last().is_none_or(|last| last != unit.question.as_str())
-            && !self.questions.iter().any(|known| known == unit.question.as_str())
-        {
+        if self.seen.insert(unit.question.clone()) {
             self.questions.push(unit.question.to_string());
         }
-        let is_new = self.trials.last().is_none_or(|last| **last != *unit.trial.0);
-        if is_new {
-            self.trials.push(unit.trial.to_string());
-            add(self.usage.entry(model_name(&unit.model)).or_default(), &unit.usage);
+        // The units of a trial follow each other and share their answer.
+        if self.last_trial.as_ref() != Some(&unit.trial) {
+            self.last_trial = Some(unit.trial.clone());
+            self.samples += 1;
+            *self.usage.entry(model_name(&unit.model)).or_default() += unit.usage;
         }
         if let Some(judge) = &unit.judge {
-            add(self.usage.entry(model_name(judge)).or_default(), &unit.judge_usage);
+            *self.usage.entry(model_name(judge)).or_default() += unit.judge_usage;
         }
         let counts = self.scores.entry(scorer(unit)).or_default();
         counts[match unit.verdict {
@@ -178,17 +180,6 @@ impl Totals {
             Verdict::Failed => 1,
             Verdict::Invalid | Verdict::Indeterminate => 2,
         }] += 1;
-    }
-}
-
-fn add(total: &mut Usage, used: &Usage) {
-    total.input_tokens += used.input_tokens;
-    total.output_tokens += used.output_tokens;
-    total.cache_read_tokens += used.cache_read_tokens;
-    total.cache_write_tokens += used.cache_write_tokens;
-    total.reasoning_tokens += used.reasoning_tokens;
-    if let Some(cost) = used.cost_usd {
-        *total.cost_usd.get_or_insert(0.0) += cost;
     }
 }
 
@@ -270,7 +261,7 @@ mod tests {
         assert_eq!(iso(0, ':'), "1970-01-01T00:00:00+00:00");
         assert_eq!(iso(951_782_399, ':'), "2000-02-28T23:59:59+00:00");
         assert_eq!(iso(951_782_400, '-'), "2000-02-29T00-00-00+00-00");
-        assert_eq!(iso(1_794_866_743, ':'), "2026-11-16T21:25:43+00:00");
+        assert_eq!(iso(1_794_866_743, ':'), "2026-11-16T22:05:43+00:00");
         assert_eq!(iso(-1, ':'), "1969-12-31T23:59:59+00:00");
     }
 }

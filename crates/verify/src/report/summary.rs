@@ -4,6 +4,7 @@ use serde::Serialize;
 use wharf_protocol::Usage;
 
 use super::proportion::{Interval, wilson};
+use super::statistics::{ModelStatistics, RunStatistics, StatisticsBuilder};
 use crate::ids::TrialId;
 use crate::outcome::{FailureGroup, UnitResult, Verdict};
 
@@ -46,6 +47,9 @@ pub struct ModelSummary {
     pub judging: TokenTotals,
     /// Median time of a unit, in milliseconds.
     pub p50_millis: Option<u64>,
+    /// Repeated attempts, tools, failures and percentiles.
+    #[serde(flatten)]
+    pub statistics: ModelStatistics,
 }
 
 /// The results of a run.
@@ -55,6 +59,9 @@ pub struct Summary {
     pub planned: u64,
     /// The models, in the order of the plan.
     pub models: Vec<ModelSummary>,
+    /// Flaky questions, keywords and agreement.
+    #[serde(flatten)]
+    pub statistics: RunStatistics,
 }
 
 /// A summary that results are added to, in the order of the plan.
@@ -62,6 +69,7 @@ pub struct Summary {
 pub(super) struct SummaryBuilder {
     planned: u64,
     models: Vec<ModelTotals>,
+    statistics: StatisticsBuilder,
 }
 
 #[derive(Debug, Default)]
@@ -74,7 +82,7 @@ struct ModelTotals {
 
 impl SummaryBuilder {
     pub(super) fn new(planned: u64) -> Self {
-        Self { planned, models: Vec::new() }
+        Self { planned, ..Self::default() }
     }
 
     pub(super) fn add(&mut self, unit: &UnitResult) {
@@ -85,10 +93,15 @@ impl SummaryBuilder {
             self.models.len() - 1
         });
         self.models[place].add(unit);
+        self.statistics.add(unit);
     }
 
-    pub(super) fn finish(self) -> Summary {
-        Summary { planned: self.planned, models: self.models.into_iter().map(ModelTotals::finish).collect() }
+    pub(super) fn finish(mut self) -> Summary {
+        let mut models: Vec<ModelSummary> = self.models.into_iter().map(ModelTotals::finish).collect();
+        for model in &mut models {
+            model.statistics = self.statistics.take_model(&model.model);
+        }
+        Summary { planned: self.planned, models, statistics: self.statistics.finish() }
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use wharf_verify::Benchmark;
-use wharf_verify::karenina::{Import, ImportError, Omitted, export, import};
+use wharf_verify::karenina::{Import, ImportError, Omitted, export, import, preset};
 
 /// A template with declared checks, as people write it there.
 const DECLARED: &str = r#"
@@ -446,4 +446,36 @@ fn what_a_checkpoint_cannot_say_is_listed() {
             "question q: `required_servers` is not taken over",
         ]
     );
+}
+
+#[test]
+fn a_preset_is_a_file_of_settings_with_its_models() {
+    let model = |id: &str, name: &str| {
+        json!({"id": id, "model_provider": "openai", "model_name": name, "interface": "langchain", "temperature": 0.1,
+            "system_prompt": null, "max_retries": 2, "extra_kwargs": null})
+    };
+    let file = json!({
+        "id": "u", "name": "nightly", "description": null, "created_at": "2026-01-01", "updated_at": "2026-01-01",
+        "config": {
+            "answering_models": [model("a", "gpt-5"), model("j", "gpt-5-mini")],
+            "parsing_models": [model("j", "gpt-5-mini"), model("a", "another")],
+            "replicate_count": 3, "evaluation_mode": "template_and_rubric", "abstention_enabled": true,
+            "async_enabled": false, "async_max_workers": 8, "rubric_trait_names": null, "request_timeout": 120.0,
+        },
+    });
+    let read = preset(&file.to_string()).unwrap();
+    let list = |names: [&str; 2]| Some(names.map(str::to_owned).to_vec());
+    assert_eq!((&read.config.models, &read.config.judges), (&list(["a", "j"]), &list(["j", "a (2)"])));
+    assert_eq!((read.config.replicates, read.config.concurrency), (Some(3), Some(1)));
+    assert_eq!(read.config.abstention_enabled, Some(true));
+    assert_eq!(read.models.len(), 3, "a model that answers and judges is one model");
+    assert_eq!(
+        read.models[0],
+        json!({"id": "a", "model_provider": "openai", "model_name": "gpt-5", "interface": "langchain", "temperature": 0.1})
+    );
+    assert_eq!(read.ignored, ["request_timeout"]);
+    assert_eq!(preset(&file["config"].to_string()), Some(read));
+    for other in ["models: []", "{\"replicates\": 2}", "[]", "{\"parsing_models\": 1}"] {
+        assert_eq!(preset(other), None, "{other}");
+    }
 }

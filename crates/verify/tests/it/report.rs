@@ -7,26 +7,36 @@ use sqlx::{Connection as _, Row as _, SqliteConnection};
 use tempfile::TempDir;
 use wharf_protocol::Usage;
 use wharf_verify::report::{COLUMNS, Format, export, not_passed, summarize};
-use wharf_verify::store::{Claim, SqliteStore};
+use wharf_verify::store::{Claim, NewRun, SqliteStore};
 use wharf_verify::{Failure, FailureCategory, RunId, RunStore, Trial, UnitResult, Verdict};
 
-use crate::store_kit::{planned, run_id, trials, unit_result};
+use crate::store_kit::{run_id, trials, unit_result};
 
 const LONG: std::time::Duration = std::time::Duration::from_secs(600);
 
 /// A run whose units have the results of `result`.
-struct Run {
+pub(crate) struct Run {
     folder: TempDir,
     store: SqliteStore,
     id: RunId,
 }
 
 impl Run {
-    async fn new(trials: &[Trial], result: impl Fn(&Trial, usize) -> UnitResult) -> Self {
+    pub(crate) async fn new(trials: &[Trial], result: impl Fn(&Trial, usize) -> UnitResult) -> Self {
+        Self::with_settings(trials, json!({"models": ["model-a"]}), result).await
+    }
+
+    pub(crate) async fn with_settings(
+        trials: &[Trial],
+        settings: Value,
+        result: impl Fn(&Trial, usize) -> UnitResult,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(&folder.path().join("runs.db")).await.unwrap();
         let id = run_id("run");
-        planned(&store, &id, trials).await;
+        let benchmark = "a-benchmark".to_owned();
+        store.create_run(&NewRun { id: id.clone(), benchmark, settings }).await.unwrap();
+        store.set_plan(&id, trials).await.unwrap();
         loop {
             let claimed = store.claim(&Claim { run: &id, worker: "a", limit: 100, lease: LONG }).await.unwrap();
             if claimed.is_empty() {
@@ -42,7 +52,11 @@ impl Run {
         Self { folder, store, id }
     }
 
-    async fn export(&self, format: Format) -> Vec<u8> {
+    pub(crate) fn parts(&self) -> (&SqliteStore, &RunId) {
+        (&self.store, &self.id)
+    }
+
+    pub(crate) async fn export(&self, format: Format) -> Vec<u8> {
         let mut bytes = Vec::new();
         export(&self.store, &self.id, format, &mut bytes).await.unwrap();
         bytes
@@ -121,7 +135,22 @@ async fn json_has_a_version_the_summary_and_the_results() {
     .await;
     let report: Value = serde_json::from_slice(&run.export(Format::Json).await).unwrap();
     let keys: Vec<&String> = report.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["version", "run", "benchmark", "created", "settings", "planned", "models", "results"]);
+    assert_eq!(
+        keys,
+        [
+            "version",
+            "run",
+            "benchmark",
+            "created",
+            "settings",
+            "planned",
+            "models",
+            "flaky",
+            "keywords",
+            "agreement",
+            "results"
+        ]
+    );
     assert_eq!((&report["version"], &report["run"]), (&json!(1), &json!("run")));
     assert_eq!(report["models"][0]["accuracy"], 0.5);
     assert_eq!(report["results"][1]["failure"]["category"], "content");

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use wharf::verify::logged::LoggedModels;
 use wharf::verify::recording::Recording;
 use wharf::verify::store::Rerun;
 use wharf::verify::{
@@ -42,9 +43,10 @@ struct Prepared {
     redactor: wharf::Redactor,
 }
 
-pub(super) async fn run(globals: &Globals, args: VerifyRun) -> Exit {
+/// Runs a benchmark. With `logged`, its answers are those of a log.
+pub(super) async fn run(globals: &Globals, args: VerifyRun, logged: Option<LoggedModels>) -> Exit {
     finishing(INTERRUPTED, |interruption| async {
-        let prepared = match prepare(globals, &args).await {
+        let prepared = match prepare(globals, &args, logged).await {
             Ok(prepared) => prepared,
             Err(Unplannable::Usage(error)) => return term::usage_error(&error),
             Err(Unplannable::Missing(exit)) => return exit,
@@ -68,9 +70,10 @@ struct Parts {
     tool_sets: ToolSets,
     recording: Option<Arc<Recording>>,
     workbench: Arc<CliWorkbench>,
+    logged: Option<LoggedModels>,
 }
 
-async fn prepare(globals: &Globals, args: &VerifyRun) -> Result<Prepared, Unplannable> {
+async fn prepare(globals: &Globals, args: &VerifyRun, logged: Option<LoggedModels>) -> Result<Prepared, Unplannable> {
     let paths = Paths::find(globals)?;
     // Mistakes are reported before anything is started.
     outputs::parse(&args.output)?;
@@ -83,13 +86,23 @@ async fn prepare(globals: &Globals, args: &VerifyRun) -> Result<Prepared, Unplan
     let trust = Trust::of_flag(args.trust);
     let availability = if recording.is_some() { Availability::Offline } else { Availability::Live };
     let factory = ModelFactory { globals, config: &config, trust, availability, has_servers: has_servers(&benchmark) };
-    let participants = factory.participants().await?;
+    let participants = match &logged {
+        Some(logged) => factory.with_models(logged.models.clone()).await?,
+        None => factory.participants().await?,
+    };
     let mut workbench = CliWorkbench::new(globals, &args.allow, &participants.redactor).await?;
     let tool_sets = if let Some(recording) = &recording {
         // A replay starts no server.
         recorded_tool_sets(recording)?
     } else {
         check_parts(&benchmark, &config, &participants)?;
+        if logged.is_some() {
+            // The answers exist already, so no server is started and no command needs approval.
+            let workbench = Arc::new(workbench);
+            let tool_sets = ToolSets::default();
+            let parts = Parts { benchmark, config, participants, tool_sets, recording, workbench, logged };
+            return plan(args, &paths, parts).await;
+        }
         let files = DeclaringFiles {
             benchmark_file: &args.benchmark,
             benchmark: &benchmark,
@@ -100,7 +113,7 @@ async fn prepare(globals: &Globals, args: &VerifyRun) -> Result<Prepared, Unplan
         workbench.plan(ServerSet::all(&benchmark, &participants.models)).await?
     };
     let workbench = Arc::new(workbench);
-    plan(args, &paths, Parts { benchmark, config, participants, tool_sets, recording, workbench }).await
+    plan(args, &paths, Parts { benchmark, config, participants, tool_sets, recording, workbench, logged }).await
 }
 
 /// Checks before servers start that everything fits together, except for the tools.
@@ -129,10 +142,11 @@ fn has_servers(benchmark: &Benchmark) -> bool {
 }
 
 async fn plan(args: &VerifyRun, paths: &Paths, parts: Parts) -> Result<Prepared, Unplannable> {
-    let Parts { benchmark, config, participants, tool_sets, recording, workbench } = parts;
+    let Parts { benchmark, config, participants, tool_sets, recording, workbench, logged } = parts;
     let config = &config;
     let evaluation = planning::evaluation(config);
-    let replicates = planning::replicates(config, &benchmark);
+    // A log has one answer of each of its models.
+    let replicates = if logged.is_some() { 1 } else { planning::replicates(config, &benchmark) };
     let plan = Plan::new(&PlanInput {
         benchmark: &benchmark,
         models: &participants.models,
@@ -142,9 +156,18 @@ async fn plan(args: &VerifyRun, paths: &Paths, parts: Parts) -> Result<Prepared,
         tool_sets: &tool_sets,
         selection: &args.selection.selection(),
     });
-    let plan = plan.map_err(|error| planning::invalid(&error))?;
-    let run_settings =
-        RunSettings { config, evaluation: &evaluation, participants: &participants, tool_sets: &tool_sets, replicates };
+    let mut plan = plan.map_err(|error| planning::invalid(&error))?;
+    if let Some(logged) = &logged {
+        plan.trials.retain(|trial| logged.has(trial));
+    }
+    let run_settings = RunSettings {
+        benchmark: &benchmark,
+        config,
+        evaluation: &evaluation,
+        participants: &participants,
+        tool_sets: &tool_sets,
+        replicates,
+    };
     let store_file = store::file(args.store.as_deref(), paths)?;
     let opened: Arc<dyn RunStore> = Arc::new(store::open(&store_file).await?);
     let failed = |error: StoreError| store::failed(&error);

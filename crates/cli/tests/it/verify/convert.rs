@@ -88,3 +88,27 @@ fn an_exported_benchmark_can_be_imported() {
     let template = |text: &str| serde_json::from_str::<Value>(text).unwrap()["questions"][0]["template"].clone();
     assert_eq!(template(&again.out), template(&imported.out));
 }
+
+#[test]
+fn a_preset_of_karenina_gives_settings_and_models() {
+    let person = person(&[item("2+2", DECLARED)]);
+    let imported = person.run(&["verify", "import", "sums.jsonld", "-o", "sums.json"]);
+    assert_eq!(imported.code, 0, "{}", imported.err);
+    // The digest of the question's text.
+    person.write("project/traces.json", &json!({"936dbc8755f623c951d96ea2b03e13bc": "It is 4."}).to_string());
+    person.write("project/judge.yaml", "prompts:\n  It is 4.: [{ json: { sum: 4 } }]\n");
+    let preset = json!({
+        "id": "u", "name": "nightly", "created_at": "2026-01-01", "updated_at": "2026-01-01",
+        "config": {
+            "answering_models": [{"id": "answers", "interface": "manual", "model_name": "traces.json", "max_retries": 2}],
+            "parsing_models": [{"id": "judge", "interface": "scripted", "model_name": "judge.yaml"}],
+            "replicate_count": 2, "request_timeout": 120.0,
+        },
+    });
+    person.write("project/preset.json", &preset.to_string());
+    let ran = person.run(&["verify", "run", "sums.json", "--config", "preset.json", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let report = json_of(&ran);
+    assert_eq!((&report["planned"], &report["models"][0]["accuracy"]), (&json!(2), &json!(1.0)));
+    assert!(ran.err.contains("preset.json: without effect here: request_timeout"), "{}", ran.err);
+}

@@ -15,7 +15,7 @@ use crate::globals::Globals;
 use crate::term;
 use crate::verification::engine::PlannedRun;
 use crate::verification::outputs::OutputFile;
-use crate::verification::{failures, table};
+use crate::verification::{failures, statistics_table, table};
 
 /// A run after its trials were executed.
 pub(super) struct Finished<'a> {
@@ -98,6 +98,9 @@ impl Finished<'_> {
 
     async fn print(&self, globals: &Globals, summary: &Summary) -> Exit {
         let mut text = table::of_summary(summary);
+        if globals.verbose || statistics_table::is_repeated(summary) {
+            text = [text, statistics_table::of(summary)].join("\n\n");
+        }
         match failures::table(globals, &*self.planned.store, &self.planned.run).await {
             Ok(Some(failed)) => text = [text, failed].join("\n\n"),
             Ok(None) => {}
