@@ -214,7 +214,7 @@ const scenarios = {
     seen.text = await page.innerText('main');
     seen.calls = await count('.call');
     seen.failed_calls = await count('.call.failed');
-    seen.fields = await count('.fields tbody tr');
+    seen.fields = await count('.fields:not(.traits) tbody tr');
     seen.assertions = await count('.checks li');
     seen.same_question = await count('.side .dot');
     await open(page, `u=${id.slice(0, 12)}`);
@@ -275,7 +275,7 @@ const scenarios = {
     return seen;
   },
 
-  // Results get excerpts from deep judgment. This one gets them here.
+  // Every unit gets the same excerpts and traits.
   async excerpts(page) {
     await page.addInitScript(() => {
       const parse = JSON.parse;
@@ -309,7 +309,7 @@ const scenarios = {
     return {
       marks: await page.locator('mark').evaluateAll((marks) => marks.map((mark) =>
         [mark.title, mark.previousSibling?.textContent ?? '', mark.textContent])),
-      traits: (await page.locator('section', { has: page.locator('h2', { hasText: 'Traits' }) }).last().locator('tbody tr').allInnerTexts())
+      traits: (await page.locator('.traits tbody tr').allInnerTexts())
         .map((row) => row.replace(/\s+/g, ' ').trim()),
       quoted: (await page.innerText('.excerpts')).includes('forty-two'),
       reasoning: (await page.innerText('main')).includes('Because the excerpt says so.'),

@@ -120,6 +120,8 @@ impl Fixture {
             replicates: self.replicates,
             evaluation: &EvaluationOptions::default(),
             tool_sets: &ToolSets::default(),
+            // The fake model fills the forms too.
+            allow_self_judging: true,
             selection: &Selection::default(),
         });
         let run = NewRun { id: super::run_id(), benchmark: "bench".to_owned(), settings: json!({}) };

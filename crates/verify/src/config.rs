@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::evaluation::{Mode, RubricStrategy};
+use crate::evaluation::{DeepRubric, DeepTemplate, Mode, RubricStrategy};
+use crate::panel::PanelRule;
 use crate::step::Recovery;
 
 pub use preset::{InvalidPreset, Preset};
@@ -28,6 +29,12 @@ pub struct VerificationConfig {
     /// The judges: `INTERFACE:NAME`, or labels of the model file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judges: Option<Vec<String>>,
+    /// When several judges together pass an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub panel: Option<PanelRule>,
+    /// Whether a model may judge its own answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow_self_judging: Option<bool>,
     /// How often each model answers each question. Default: that of the benchmark, or 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicates: Option<u32>,
@@ -49,6 +56,30 @@ pub struct VerificationConfig {
     /// How many requests a judge gets for the traits of an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rubric_evaluation_strategy: Option<RubricStrategy>,
+    /// How a judge supports the values of a template.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deep_judgment_mode: Option<DeepTemplate>,
+    /// Which traits a judge supports with excerpts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deep_judgment_rubric_mode: Option<DeepRubric>,
+    /// The maximum number of excerpts for each field.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deep_judgment_max_excerpts_per_attribute: Option<u32>,
+    /// The maximum number of excerpts for each trait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deep_judgment_rubric_max_excerpts_default: Option<u32>,
+    /// The minimum similarity of an excerpt to the answer, from 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deep_judgment_fuzzy_match_threshold: Option<f64>,
+    /// How often a judge may replace excerpts that are not found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deep_judgment_excerpt_retry_attempts: Option<u32>,
+    /// The embedding model: `INTERFACE:NAME`, or a label of the model file. Without one, meanings are not compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub embedding_check_model: Option<String>,
+    /// The minimum cosine similarity of a value to the truth, from 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub embedding_check_threshold: Option<f64>,
     /// How many trials run at the same time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
@@ -83,6 +114,8 @@ impl VerificationConfig {
             models: self.models.or(other.models),
             models_file: self.models_file.or(other.models_file),
             judges: self.judges.or(other.judges),
+            panel: self.panel.or(other.panel),
+            allow_self_judging: self.allow_self_judging.or(other.allow_self_judging),
             replicates: self.replicates.or(other.replicates),
             evaluation_mode: self.evaluation_mode.or(other.evaluation_mode),
             use_full_trace_for_template: self.use_full_trace_for_template.or(other.use_full_trace_for_template),
@@ -90,6 +123,22 @@ impl VerificationConfig {
             abstention_enabled: self.abstention_enabled.or(other.abstention_enabled),
             sufficiency_enabled: self.sufficiency_enabled.or(other.sufficiency_enabled),
             rubric_evaluation_strategy: self.rubric_evaluation_strategy.or(other.rubric_evaluation_strategy),
+            deep_judgment_mode: self.deep_judgment_mode.or(other.deep_judgment_mode),
+            deep_judgment_rubric_mode: self.deep_judgment_rubric_mode.or(other.deep_judgment_rubric_mode),
+            deep_judgment_max_excerpts_per_attribute: self
+                .deep_judgment_max_excerpts_per_attribute
+                .or(other.deep_judgment_max_excerpts_per_attribute),
+            deep_judgment_rubric_max_excerpts_default: self
+                .deep_judgment_rubric_max_excerpts_default
+                .or(other.deep_judgment_rubric_max_excerpts_default),
+            deep_judgment_fuzzy_match_threshold: self
+                .deep_judgment_fuzzy_match_threshold
+                .or(other.deep_judgment_fuzzy_match_threshold),
+            deep_judgment_excerpt_retry_attempts: self
+                .deep_judgment_excerpt_retry_attempts
+                .or(other.deep_judgment_excerpt_retry_attempts),
+            embedding_check_model: self.embedding_check_model.or(other.embedding_check_model),
+            embedding_check_threshold: self.embedding_check_threshold.or(other.embedding_check_threshold),
             concurrency: self.concurrency.or(other.concurrency),
             provider_limits: self.provider_limits.or(other.provider_limits),
             recovery: self.recovery.or(other.recovery),

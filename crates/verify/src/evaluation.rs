@@ -1,6 +1,10 @@
 //! How answers are evaluated: the mode, the optional checks, and what the judge sees.
 
+mod deep;
+
 use serde::{Deserialize, Serialize};
+
+pub use deep::{DeepJudgmentOptions, DeepRubric, DeepTemplate};
 
 /// What is evaluated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +31,7 @@ pub enum RubricStrategy {
 }
 
 /// How answers are evaluated. Every setting is a part of a unit's id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "each switch is independent of the others")]
 pub struct EvaluationOptions {
@@ -44,6 +48,9 @@ pub struct EvaluationOptions {
     /// How many requests a judge gets for the traits of an answer.
     #[serde(skip_serializing_if = "is_default")]
     pub rubric_strategy: RubricStrategy,
+    /// How a judge supports what it says.
+    #[serde(skip_serializing_if = "is_default")]
+    pub deep_judgment: DeepJudgmentOptions,
 }
 
 /// Settings that came later are not written with their default, so that the ids of earlier results stay the same.
@@ -81,6 +88,7 @@ impl Default for EvaluationOptions {
             abstention_check: false,
             sufficiency_check: false,
             rubric_strategy: RubricStrategy::Batch,
+            deep_judgment: DeepJudgmentOptions::default(),
         }
     }
 }

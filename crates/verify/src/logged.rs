@@ -1,6 +1,6 @@
 //! Logs of runs that already happened: their answers are evaluated like those of a model, and nothing is run.
 //!
-//! A log is a file of unknown origin with conversations of OpenAI or Anthropic, results of Wharf, or a cassette. Its
+//! A log is a file of unknown origin with conversations of `OpenAI` or Anthropic, results of Wharf, or a cassette. Its
 //! format is detected. [`Logs::models`] turns it into models with prepared traces, so that plans, judges, stores and
 //! reports work as for other runs.
 

@@ -105,6 +105,12 @@ impl ModelSettings {
         }
     }
 
+    /// Whether both are the same model at the same provider, whatever their other settings.
+    pub fn is_same_model(&self, other: &Self) -> bool {
+        let provider = |of: &Self| (of.interface.clone(), of.base_url.clone(), of.file_digest.clone());
+        self.name == other.name && provider(self) == provider(other)
+    }
+
     /// Whether the model replays prepared traces. It calls no tools, so it has no servers.
     pub fn is_manual(&self) -> bool {
         self.interface == "manual"

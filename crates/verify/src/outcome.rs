@@ -9,6 +9,7 @@ use wharf_agent::{ModelErrorKind, TraceMessage};
 use wharf_protocol::Usage;
 
 use crate::assertion::AssertionResult;
+use crate::evidence::Excerpt;
 use crate::ids::{QuestionId, TrialId, UnitId};
 use crate::rubric::RubricResult;
 use crate::template::TemplateResult;
@@ -163,6 +164,12 @@ pub struct UnitResult {
     /// The results of the traits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rubric: Option<RubricResult>,
+    /// The judge's reasoning about the fields of the template, with deep judgment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge_reasoning: Option<String>,
+    /// The excerpts of the answer that support fields and traits, with deep judgment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub excerpts: Vec<Excerpt>,
     /// The model's final answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<String>,

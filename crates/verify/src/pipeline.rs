@@ -6,9 +6,12 @@
 mod answer;
 mod answering;
 mod context;
+mod deep_judgment;
 mod stage;
 
 mod abstention_check;
+mod deep_judgment_autofail;
+mod deep_judgment_rubric_autofail;
 mod finalize;
 mod generate_answer;
 mod limit_autofail;
@@ -25,7 +28,7 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
 
-use crate::evaluation::EvaluationOptions;
+use crate::evaluation::{DeepRubric, DeepTemplate, EvaluationOptions};
 use crate::journal::JournalError;
 use crate::outcome::{Finding, UnitResult};
 use crate::stage_name::StageName;
@@ -94,8 +97,14 @@ impl Pipeline {
             stages.push(Box::new(parse_template::ParseTemplate));
             stages.push(Box::new(verify_template::VerifyTemplate));
         }
+        if has_template && options.deep_judgment.template == DeepTemplate::Full {
+            stages.push(Box::new(deep_judgment_autofail::DeepJudgmentAutofail));
+        }
         if has_rubric {
             stages.push(Box::new(rubric_evaluation::RubricEvaluation));
+        }
+        if has_rubric && options.deep_judgment.rubric != DeepRubric::Disabled {
+            stages.push(Box::new(deep_judgment_rubric_autofail::DeepJudgmentRubricAutofail));
         }
         stages.push(Box::new(finalize::Finalize));
         Self::from_stages(stages)

@@ -67,6 +67,8 @@ pub struct PlanInput<'a> {
     pub evaluation: &'a EvaluationOptions,
     /// The tools that the servers offer now.
     pub tool_sets: &'a ToolSets,
+    /// Whether a model may judge its own answers.
+    pub allow_self_judging: bool,
     /// The questions to run.
     pub selection: &'a Selection,
 }
@@ -94,6 +96,14 @@ pub enum PlanError {
     /// A question needs a judge, and none is configured.
     #[error("question `{0}` needs a judge, and no judge is configured")]
     JudgeRequired(QuestionId),
+    /// A judge is the model whose answers it judges.
+    #[error("judge `{judge}` and model `{model}` are the same model: a model may not judge its own answers")]
+    SelfJudging {
+        /// Label of the model.
+        model: String,
+        /// Label of the judge.
+        judge: String,
+    },
     /// A question has nothing that the mode evaluates.
     #[error("question `{question}` has nothing to check in mode `{mode}`")]
     NothingToCheck {
@@ -128,7 +138,7 @@ pub enum PlanError {
 pub enum UnavailableTrait {
     /// Agents do not evaluate traits.
     Agentic,
-    /// Excerpts are not checked by a search.
+    /// Excerpts are not checked by a search of the web.
     Search,
 }
 
@@ -141,10 +151,11 @@ impl UnavailableTrait {
     }
 
     fn of(definition: &Trait) -> Option<Self> {
-        let deep = definition.judge_settings().and_then(|settings| settings.deep_judgment.as_ref());
+        let settings = definition.judge_settings();
+        let searches = settings.is_some_and(|of| of.deep_judgment.as_ref().is_some_and(|deep| deep.search));
         match &definition.kind {
             TraitKind::Agentic(_) => Some(Self::Agentic),
-            _ if deep.is_some_and(|deep| deep.search) => Some(Self::Search),
+            _ if searches => Some(Self::Search),
             _ => None,
         }
     }
@@ -230,6 +241,19 @@ fn check_question(question: &Question, input: &PlanInput<'_>) -> Result<(), Plan
     }
     if needs_judge(question, input) && input.judges.is_empty() {
         return Err(PlanError::JudgeRequired(question.id.clone()));
+    }
+    if needs_judge(question, input) && !input.allow_self_judging {
+        check_self_judging(input)?;
+    }
+    Ok(())
+}
+
+fn check_self_judging(input: &PlanInput<'_>) -> Result<(), PlanError> {
+    for model in input.models {
+        let is_same = |judge: &&Judge| judge.settings.is_same_model(&model.settings);
+        if let Some(judge) = input.judges.iter().find(is_same) {
+            return Err(PlanError::SelfJudging { model: model.label.clone(), judge: judge.label.clone() });
+        }
     }
     Ok(())
 }

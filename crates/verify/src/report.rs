@@ -1,4 +1,4 @@
-//! Results of a run as files: JSON, JSON Lines, CSV, Parquet, HTML, Markdown, JUnit XML and logs of inspect_ai, and the
+//! Results of a run as files: JSON, JSON Lines, CSV, Parquet, HTML, Markdown, JUnit XML and logs of Inspect, and the
 //! summary of each model.
 //!
 //! Results are read from the store page by page, so the memory that an export needs does not grow with the run.
@@ -28,7 +28,7 @@ pub use json::{REPORT_VERSION, ReportHeader};
 pub use proportion::{Interval, wilson};
 pub use questions::{BenchmarkText, ReportQuestion};
 pub use statistics::{
-    CostPercentiles, FailureCount, FlakyQuestion, GroupCount, JudgeAgreement, KeywordAccuracy, ModelStatistics,
-    Repeated, RunStatistics, ToolResults,
+    CostPercentiles, FailureCount, FlakyQuestion, GroupCount, KeywordAccuracy, ModelStatistics, Repeated,
+    RunStatistics, ToolResults,
 };
-pub use summary::{ModelSummary, Summary, TokenTotals};
+pub use summary::{ModelSummary, PanelSummary, Summary, TokenTotals};

@@ -7,8 +7,9 @@ mod pattern;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::benchmark::{NamedTrait, TraitKind};
-use crate::evaluation::RubricStrategy;
+use crate::benchmark::{NamedTrait, Trait, TraitKind};
+use crate::evaluation::{DeepJudgmentOptions, DeepRubric, EvaluationOptions, RubricStrategy};
+use crate::evidence::ExcerptRules;
 pub use matrix::MetricValue;
 pub(crate) use pattern::match_pattern;
 
@@ -92,17 +93,36 @@ impl TraitResult {
     }
 }
 
+/// Returns how a judge supports a trait with excerpts. `None` if it does not.
+pub(crate) fn excerpt_rules(of: &Trait, options: &DeepJudgmentOptions) -> Option<ExcerptRules> {
+    let own = of.judge_settings()?.deep_judgment.as_ref();
+    let is_required = match options.rubric {
+        DeepRubric::UseBenchmark => own.is_some_and(|own| own.excerpts),
+        DeepRubric::EnableAll => own.is_none_or(|own| own.excerpts),
+        DeepRubric::Disabled => false,
+    };
+    is_required.then(|| ExcerptRules {
+        max: own.and_then(|own| own.max_excerpts).unwrap_or(options.rubric_max_excerpts) as usize,
+        threshold: own.and_then(|own| own.fuzzy_threshold).unwrap_or(options.fuzzy_threshold),
+        retries: own.and_then(|own| own.retries).unwrap_or(options.retries),
+    })
+}
+
 /// Returns the requests for traits that a judge evaluates in one step, as positions in `traits`.
 ///
 /// Traits whose judge sees the reference answer never share a request with others: their judge must not see it. Objects
-/// have a request of their own, because their schema is the whole form.
-pub(crate) fn requests(traits: &[NamedTrait], strategy: RubricStrategy) -> Vec<Vec<usize>> {
+/// have a request of their own, because their schema is the whole form. Traits with excerpts have several requests, and are
+/// not among these.
+pub(crate) fn requests(traits: &[NamedTrait], evaluation: &EvaluationOptions) -> Vec<Vec<usize>> {
     let mut requests: Vec<Vec<usize>> = Vec::new();
     let mut batches: [Vec<usize>; 2] = [Vec::new(), Vec::new()];
     for (index, of) in traits.iter().enumerate() {
         let Some(settings) = of.definition.judge_settings() else { continue };
+        if excerpt_rules(&of.definition, &evaluation.deep_judgment).is_some() {
+            continue;
+        }
         let is_object = matches!(of.definition.kind, TraitKind::LlmStructured(_));
-        if is_object || strategy == RubricStrategy::Sequential {
+        if is_object || evaluation.rubric_strategy == RubricStrategy::Sequential {
             requests.push(vec![index]);
         } else {
             batches[usize::from(settings.include_ground_truth)].push(index);
@@ -135,9 +155,16 @@ mod tests {
 
     #[test]
     fn a_batch_has_all_traits_except_objects_and_those_with_the_reference_answer() {
+        let requests = |traits: &[NamedTrait], rubric_strategy| {
+            requests(traits, &EvaluationOptions { rubric_strategy, ..EvaluationOptions::default() })
+        };
         assert_eq!(requests(&traits(), RubricStrategy::Batch), [vec![0, 4], vec![2], vec![3]]);
         assert_eq!(requests(&traits(), RubricStrategy::Sequential), [vec![0], vec![2], vec![3], vec![4]]);
         assert!(requests(&traits()[1..2], RubricStrategy::Batch).is_empty());
+        let mut deep = traits();
+        deep[0].definition =
+            serde_json::from_value(json!({"kind": "llm_boolean", "description": "d", "deep_judgment": {}})).unwrap();
+        assert_eq!(requests(&deep, RubricStrategy::Batch), [vec![4], vec![2], vec![3]]);
     }
 
     #[test]

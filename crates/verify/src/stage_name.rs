@@ -26,11 +26,11 @@ pub enum StageName {
     VerifyTemplate,
     /// Similar texts overrule failed fields. Not available yet.
     EmbeddingCheck,
-    /// Fails attributes without a supporting excerpt. Not available yet.
+    /// Fails values without a supporting excerpt.
     DeepJudgmentAutofail,
     /// A judge and expressions evaluate the traits.
     RubricEvaluation,
-    /// Fails traits without a supporting excerpt. Not available yet.
+    /// Fails traits without a supporting excerpt.
     DeepJudgmentRubricAutofail,
     /// Agents evaluate traits. Not available yet.
     AgenticRubricEvaluation,

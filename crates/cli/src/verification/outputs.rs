@@ -1,6 +1,6 @@
 //! Result files: written beside their place and moved there when they are complete.
 //!
-//! A directory gets one log of inspect_ai per model; the format of a file is that of its extension.
+//! A directory gets one log of Inspect per model; the format of a file is that of its extension.
 
 use std::fs::{File, OpenOptions};
 use std::io::BufWriter;

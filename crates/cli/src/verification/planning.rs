@@ -1,6 +1,6 @@
 //! From settings to a plan: what is asked, how often, and how it is evaluated.
 
-use wharf::verify::{Benchmark, EvaluationOptions, Pipeline, PlanError, VerificationConfig};
+use wharf::verify::{Benchmark, DeepJudgmentOptions, EvaluationOptions, Pipeline, PlanError, VerificationConfig};
 
 use crate::error::{UsageError, usage_error};
 
@@ -14,6 +14,19 @@ pub(crate) fn evaluation(config: &VerificationConfig) -> EvaluationOptions {
         abstention_check: config.abstention_enabled.unwrap_or(default.abstention_check),
         sufficiency_check: config.sufficiency_enabled.unwrap_or(default.sufficiency_check),
         rubric_strategy: config.rubric_evaluation_strategy.unwrap_or(default.rubric_strategy),
+        deep_judgment: deep_judgment(config),
+    }
+}
+
+fn deep_judgment(config: &VerificationConfig) -> DeepJudgmentOptions {
+    let default = DeepJudgmentOptions::default();
+    DeepJudgmentOptions {
+        template: config.deep_judgment_mode.unwrap_or(default.template),
+        rubric: config.deep_judgment_rubric_mode.unwrap_or(default.rubric),
+        max_excerpts: config.deep_judgment_max_excerpts_per_attribute.unwrap_or(default.max_excerpts),
+        rubric_max_excerpts: config.deep_judgment_rubric_max_excerpts_default.unwrap_or(default.rubric_max_excerpts),
+        fuzzy_threshold: config.deep_judgment_fuzzy_match_threshold.unwrap_or(default.fuzzy_threshold),
+        retries: config.deep_judgment_excerpt_retry_attempts.unwrap_or(default.retries),
     }
 }
 
@@ -36,7 +49,8 @@ pub(crate) fn invalid(error: &PlanError) -> UsageError {
         PlanError::UnknownQuestion { nearest: Some(near), .. } => Some(format!("did you mean `{near}`?")),
         PlanError::NoQuestion => Some("check --only and --limit".to_owned()),
         PlanError::DuplicateLabel(_) => Some("give each model of the --models file its own `id`".to_owned()),
-        PlanError::NothingToCheck { .. } => Some("set `evaluation_mode`, or add what the mode evaluates".to_owned()),
+        PlanError::NothingToCheck { .. } => Some("choose another --mode, or add what the mode evaluates".to_owned()),
+        PlanError::SelfJudging { .. } => Some("choose another --judge, or pass --allow-self-judging".to_owned()),
         PlanError::UnavailableTrait { .. }
         | PlanError::ManualWithServers(_)
         | PlanError::UnknownQuestion { nearest: None, .. }

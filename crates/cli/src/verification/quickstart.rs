@@ -67,6 +67,7 @@ async fn run_in(globals: &Globals, folder: &Path) -> Result<Quickstart, UsageErr
         replicates: 1,
         evaluation: &evaluation,
         tool_sets: &tool_sets,
+        allow_self_judging: false,
         selection: &Selection::default(),
     })
     .map_err(|error| planning::invalid(&error))?;

@@ -1,5 +1,6 @@
 //! The table at the end of a run: one row per model.
 
+use wharf::verify::panel::{Agreement, PanelRule};
 use wharf::verify::report::{ModelSummary, Summary};
 
 use crate::term;
@@ -30,7 +31,51 @@ pub(crate) fn of_summary(summary: &Summary) -> String {
         cells.push(model.p50_millis.map_or_else(nothing, millis));
         cells
     };
-    term::table(&head, summary.models.iter().map(row).collect())
+    let table = term::table(&head, summary.models.iter().map(row).collect());
+    match &summary.agreement {
+        Some(agreement) => [table, of_panel(summary), of_agreement(agreement)].join("\n\n"),
+        None => table,
+    }
+}
+
+/// Renders the verdicts of all judges together.
+fn of_panel(summary: &Summary) -> String {
+    let row = |model: &ModelSummary| {
+        let panel = model.panel.as_ref()?;
+        let rule = match panel.rule {
+            PanelRule::Majority => "majority",
+            PanelRule::Unanimity => "unanimity",
+        };
+        Some(vec![
+            model.model.clone(),
+            rule.to_owned(),
+            panel.accuracy.map_or_else(nothing, percent),
+            panel
+                .interval
+                .map_or_else(nothing, |interval| format!("{} – {}", percent(interval.low), percent(interval.high))),
+            panel.passed.to_string(),
+            panel.failed.to_string(),
+            panel.unscored.to_string(),
+        ])
+    };
+    let head = ["model", "panel", "accuracy", "95 % interval", "passed", "failed", "unscored"];
+    term::table(&head, summary.models.iter().filter_map(row).collect())
+}
+
+/// Renders how far the judges agree.
+fn of_agreement(agreement: &Agreement) -> String {
+    let kappa = |kappa: Option<f64>| kappa.map_or_else(nothing, |kappa| format!("{kappa:.2}"));
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for pair in &agreement.pairs {
+        let cells = [pair.trials.to_string(), pair.agreed.map_or_else(nothing, percent), kappa(pair.cohen_kappa)];
+        rows.push([pair.judges.join(", ")].into_iter().chain(cells).collect());
+    }
+    if agreement.pairs.len() > 1 {
+        let unanimous = agreement.unanimous.map_or_else(nothing, percent);
+        let cells = [agreement.trials.to_string(), unanimous, kappa(agreement.fleiss_kappa)];
+        rows.push(["all".to_owned()].into_iter().chain(cells).collect());
+    }
+    term::table(&["judges", "answers", "agree", "kappa"], rows)
 }
 
 /// Returns the cost of answers and judges, if any price is known.

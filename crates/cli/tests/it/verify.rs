@@ -3,6 +3,7 @@
 mod check;
 mod compare;
 mod convert;
+mod judging;
 mod outputs;
 mod presets;
 mod report;

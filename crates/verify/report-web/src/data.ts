@@ -15,6 +15,7 @@ export interface ModelResult {
   answer_cost: { p50: number; p95: number } | null; path_efficiency: number | null;
   tools: { all: number; failed: number }; tool_success: number | null;
   failures: { category: string; group: string; units: number }[]; uncategorized: number;
+  panel?: { rule: string; passed: number; failed: number; unscored: number; accuracy: number | null; interval: Interval | null };
 }
 export interface Flaky { question: string; model: string; judge: string | null; passed: number; scored: number }
 export interface KeywordResult { keyword: string; model: string; passed: number; scored: number; interval: Interval | null }
@@ -23,7 +24,10 @@ export interface Overview {
   run: { id: string; benchmark: string; created: number; state: string; progress: { units: number; done: number } };
   description: string | null; questions: Question[]; models: Identity[]; judges: Identity[]; planned: number;
   results: ModelResult[]; flaky: Flaky[]; keywords: KeywordResult[];
-  agreement: { judges: number; answers: number; agreed: number; kappa: number | null } | null;
+  agreement: {
+    trials: number; unanimous: number | null; fleiss_kappa: number | null;
+    pairs: { judges: [string, string]; trials: number; agreed: number | null; cohen_kappa: number | null }[];
+  } | null;
 }
 
 export interface Unit {
@@ -47,7 +51,7 @@ export interface Field {
   name: string; passed: boolean | null; score: number | null; extracted?: string; truth?: string; reason?: string;
 }
 export type TraitValue = { boolean: boolean } | { score: { score: number; min: number; max: number } } |
-  { class: { index: number; name?: string } } | { object: unknown } | { metrics: Record<string, unknown> };
+  { class: { index: number; name?: string } } | { object: string } | { metrics: Record<string, unknown> };
 export interface Trait {
   name: string; higher_is_better?: boolean; value?: TraitValue; absent?: string; failed?: string; reasoning?: string;
 }

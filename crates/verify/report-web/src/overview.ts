@@ -2,7 +2,7 @@
 import { accuracy, costs, failures, keywords } from './charts';
 import { VERDICTS, type ModelResult, type Report } from './data';
 import { h, scrolling, svg, type Child } from './dom';
-import { NONE, count, day, duration, money, percent, plural, tokens } from './format';
+import { NONE, count, day, duration, money, percent, plural, tokens, words } from './format';
 import { dot, sign } from './marks';
 import { NO_FILTER, link, type Filter, type Route } from './route';
 import { plain, short, shown } from './text';
@@ -19,7 +19,20 @@ export function overview(report: Report, route: Route): HTMLElement {
     h('div', { class: 'grid' }, accuracy(data.results), costs(data.results),
       failures(data, (category, model) => units({ category, model })),
       keywords(data, (keyword, model) => units({ keyword, model }))),
-    flaky(report, route));
+    judges(report), flaky(report, route));
+}
+
+/** How far each pair of judges agrees, if there are more than two. */
+function judges(report: Report): HTMLElement | null {
+  const pairs = report.overview.agreement?.pairs ?? [];
+  if (pairs.length < 2) return null;
+  const row = (pair: (typeof pairs)[number]) => h('tr', null,
+    h('th', { scope: 'row' }, pair.judges.map((judge) => short(judge, 40)).join(' and ')), h('td', { class: 'num' }, count(pair.trials)),
+    h('td', { class: 'num' }, percent(pair.agreed)), h('td', { class: 'num' }, pair.cohen_kappa === null ? NONE : pair.cohen_kappa.toFixed(2)));
+  return h('section', { class: 'card flush' }, h('h2', null, 'Agreement of the judges'), scrolling('Agreement of the judges', h('table', null,
+    h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Judges'), ...['Answers', 'Agreed', 'Cohen’s kappa'].map((name) =>
+      h('th', { scope: 'col', class: 'num' }, name)))),
+    h('tbody', null, ...pairs.map(row)))));
 }
 
 function head(report: Report): HTMLElement {
@@ -90,9 +103,9 @@ function notes(report: Report): HTMLElement {
     lines.push(h('strong', null, `Small sample: fewer than ${SMALL_SAMPLE} scored units for ${small.map(({ model }) => short(model, 40)).join(', ')}. `),
       'Read the interval, not the percentage.');
   }
-  if (agreement) {
-    lines.push(`The ${agreement.judges} judges agree on ${percent(agreement.agreed / Math.max(1, agreement.answers))} of ` +
-      `${plural(agreement.answers, 'answer')}${agreement.kappa === null ? '' : ` (Fleiss’ kappa ${agreement.kappa.toFixed(2)})`}.`);
+  if (agreement && agreement.trials > 0) {
+    const kappa = agreement.fleiss_kappa === null ? '' : ` (Fleiss’ kappa ${agreement.fleiss_kappa.toFixed(2)})`;
+    lines.push(`All ${report.overview.judges.length} judges agree on ${percent(agreement.unanimous)} of ${plural(agreement.trials, 'answer')}${kappa}.`);
   }
   return h('p', { class: 'notes' }, ...lines.flatMap((line) => [line, ' ']));
 }
@@ -100,6 +113,7 @@ function notes(report: Report): HTMLElement {
 function models(report: Report, units: (filter: Partial<Filter>) => string): HTMLElement {
   const { results, models: names } = report.overview;
   const repeated = results.some((result) => result.repeated !== null);
+  const hasPanel = results.some((result) => result.panel !== undefined);
   const hasPaths = results.some((result) => result.path_efficiency !== null);
   const th = (name: string, title = '', align = 'num') => h('th', { scope: 'col', class: align, title: title || null }, name);
   const rows = results.map((result) => {
@@ -119,6 +133,7 @@ function models(report: Report, units: (filter: Partial<Filter>) => string): HTM
         identity ? h('span', { class: 'sub', title: name }, name) : null),
       h('td', { class: 'num accuracy' }, h('strong', null, percent(result.accuracy)),
         sub(result.interval ? `${percent(result.interval.low)} – ${percent(result.interval.high)}` : 'not scored')),
+      hasPanel ? cell(percent(result.panel?.accuracy), sub(words(result.panel?.rule ?? ''))) : null,
       number(result.passed, 'passed'), number(result.failed, 'failed'), number(result.invalid, 'invalid'),
       number(result.indeterminate, 'indeterminate'),
       repeated ? [cell(percent(result.repeated?.pass_at_k), sub(k)), cell(percent(result.repeated?.pass_all_k), sub(k)),
@@ -131,6 +146,7 @@ function models(report: Report, units: (filter: Partial<Filter>) => string): HTM
   });
   return h('section', { class: 'card flush' }, h('h2', null, 'Models'), scrolling('Models', h('table', { class: 'models' },
     h('thead', null, h('tr', null, th('Model', '', ''), th('Accuracy', 'Passed units of all scored units, with the 95% Wilson interval'),
+      hasPanel ? th('Panel', 'Accuracy of the answers by the verdict of all judges together') : null,
       th('Passed'), th('Failed'), th('Invalid', 'Not scored: says nothing about the model'),
       th('Indet.', 'Indeterminate: an interrupted step may have had an effect. Not scored'),
       repeated ? [th('pass@k', 'Probability that at least one of k attempts passes'), th('pass^k', 'Probability that all of k attempts pass'),

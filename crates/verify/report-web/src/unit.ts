@@ -96,7 +96,7 @@ function rubric(detail: Detail): HTMLElement | null {
     h('th', { scope: 'row' }, short(trait.name, 80)), h('td', null, traitValue(trait)),
     h('td', null, ...[trait.absent, trait.failed, trait.reasoning].map((text) => text ? block(text) : null)));
   return h('section', { class: 'card' }, h('h2', null, 'Traits'),
-    scrolling('Traits', h('table', { class: 'fields' },
+    scrolling('Traits', h('table', { class: 'fields traits' },
       h('thead', null, h('tr', null, ...['Trait', 'Value', 'Reason'].map((name) => h('th', { scope: 'col' }, name)))),
       h('tbody', null, ...traits.map(row)))));
 }
@@ -112,7 +112,7 @@ function traitValue({ value, absent, failed, higher_is_better: isHigherBetter }:
   }
   if ('score' in value) return `${count(value.score.score)} of ${count(value.score.min)} to ${count(value.score.max)}`;
   if ('class' in value) return value.class.name === undefined ? h('span', { class: 'quiet' }, 'no class') : short(value.class.name, 120);
-  return block(indented(JSON.stringify('metrics' in value ? value.metrics : value.object)), { code: true });
+  return block(indented('metrics' in value ? JSON.stringify(value.metrics) : value.object), { code: true });
 }
 
 function judging(detail: Detail): HTMLElement | null {

@@ -12,6 +12,9 @@ use super::VerificationConfig;
 /// The maximum number of replicates, and of trials that run at the same time.
 const MAX_COUNT: u32 = 10_000;
 
+/// The maximum number of excerpts, and of attempts to replace them.
+const MAX_EXCERPTS: u32 = 100;
+
 /// MCP settings that people look for here.
 const MCP_KEYS: [&str; 9] = [
     "mcp_urls_dict",
@@ -27,10 +30,12 @@ const MCP_KEYS: [&str; 9] = [
 
 impl VerificationConfig {
     /// The keys of a file.
-    pub const KEYS: [&'static str; 17] = [
+    pub const KEYS: [&'static str; 27] = [
         "models",
         "models_file",
         "judges",
+        "panel",
+        "allow_self_judging",
         "replicates",
         "evaluation_mode",
         "use_full_trace_for_template",
@@ -38,6 +43,14 @@ impl VerificationConfig {
         "abstention_enabled",
         "sufficiency_enabled",
         "rubric_evaluation_strategy",
+        "deep_judgment_mode",
+        "deep_judgment_rubric_mode",
+        "deep_judgment_max_excerpts_per_attribute",
+        "deep_judgment_rubric_max_excerpts_default",
+        "deep_judgment_fuzzy_match_threshold",
+        "deep_judgment_excerpt_retry_attempts",
+        "embedding_check_model",
+        "embedding_check_threshold",
         "concurrency",
         "provider_limits",
         "recovery",
@@ -101,6 +114,19 @@ impl VerificationConfig {
         expect("max_time", is_amount(self.max_time), "a number of seconds greater than 0".to_owned());
         let is_percentage = self.fail_under.is_none_or(|percent| (0.0..=100.0).contains(&percent));
         expect("fail_under", is_percentage, "a percentage from 0 to 100".to_owned());
+        let is_fraction = |of: Option<f64>| of.is_none_or(|of| (0.0..=1.0).contains(&of));
+        let fraction = "a number from 0 to 1".to_owned();
+        let threshold = is_fraction(self.deep_judgment_fuzzy_match_threshold);
+        expect("deep_judgment_fuzzy_match_threshold", threshold, fraction.clone());
+        expect("embedding_check_threshold", is_fraction(self.embedding_check_threshold), fraction);
+        let is_small = |count: Option<u32>, min: u32| count.is_none_or(|count| (min..=MAX_EXCERPTS).contains(&count));
+        let excerpts = format!("1 to {MAX_EXCERPTS}");
+        let max = is_small(self.deep_judgment_max_excerpts_per_attribute, 1);
+        expect("deep_judgment_max_excerpts_per_attribute", max, excerpts.clone());
+        let max = is_small(self.deep_judgment_rubric_max_excerpts_default, 1);
+        expect("deep_judgment_rubric_max_excerpts_default", max, excerpts);
+        let retries = is_small(self.deep_judgment_excerpt_retry_attempts, 0);
+        expect("deep_judgment_excerpt_retry_attempts", retries, format!("0 to {MAX_EXCERPTS}"));
         let is_empty = |names: &Option<Vec<String>>| names.as_ref().is_some_and(Vec::is_empty);
         expect("models", !is_empty(&self.models), "at least one model".to_owned());
         expect("judges", !is_empty(&self.judges), "at least one judge".to_owned());
@@ -146,9 +172,12 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        let text = "models: [a]\nmodels_file: m.yaml\njudges: [b]\nreplicates: 2\nevaluation_mode: rubric_only\n\
+        let text = "models: [a]\nmodels_file: m.yaml\njudges: [b]\npanel: unanimity\nallow_self_judging: yes\nreplicates: 2\nevaluation_mode: rubric_only\n\
             use_full_trace_for_template: yes\nuse_full_trace_for_rubric: no\nabstention_enabled: yes\n\
-            sufficiency_enabled: yes\nrubric_evaluation_strategy: sequential\nconcurrency: 3\nprovider_limits: {anthropic: 2}\nrecovery: indeterminate\n\
+            sufficiency_enabled: yes\nrubric_evaluation_strategy: sequential\ndeep_judgment_mode: full\ndeep_judgment_rubric_mode: enable_all\n\
+            deep_judgment_max_excerpts_per_attribute: 2\ndeep_judgment_rubric_max_excerpts_default: 5\n\
+            deep_judgment_fuzzy_match_threshold: 0.9\ndeep_judgment_excerpt_retry_attempts: 1\n\
+            embedding_check_model: ollama:nomic\nembedding_check_threshold: 0.9\nconcurrency: 3\nprovider_limits: {anthropic: 2}\nrecovery: indeterminate\n\
             max_cost_usd: 1.5\nmax_tokens: 10\nmax_time: 60\nfail_under: 80\n";
         let config = VerificationConfig::parse(text, Path::new("run.yaml")).unwrap();
         let Value::Object(written) = serde_json::to_value(&config).unwrap() else { panic!("an object") };
@@ -176,7 +205,7 @@ mod tests {
         insta::assert_snapshot!(problems("replicate: 2\n\"judge\": x\nzzz: 1\n"), @"
         run.yaml:1: replicate: unknown key (did you mean `replicates`?)
         run.yaml:2: judge: unknown key (did you mean `judges`?)
-        run.yaml:3: zzz: unknown key (known keys: models, models_file, judges, replicates, evaluation_mode, use_full_trace_for_template, use_full_trace_for_rubric, abstention_enabled, sufficiency_enabled, rubric_evaluation_strategy, concurrency, provider_limits, recovery, max_cost_usd, max_tokens, max_time, fail_under)
+        run.yaml:3: zzz: unknown key (known keys: models, models_file, judges, panel, allow_self_judging, replicates, evaluation_mode, use_full_trace_for_template, use_full_trace_for_rubric, abstention_enabled, sufficiency_enabled, rubric_evaluation_strategy, deep_judgment_mode, deep_judgment_rubric_mode, deep_judgment_max_excerpts_per_attribute, deep_judgment_rubric_max_excerpts_default, deep_judgment_fuzzy_match_threshold, deep_judgment_excerpt_retry_attempts, embedding_check_model, embedding_check_threshold, concurrency, provider_limits, recovery, max_cost_usd, max_tokens, max_time, fail_under)
         ");
         insta::assert_snapshot!(
             problems("replicates: 0\nfail_under: 101\nmax_cost_usd: -1\nmodels: []\nprovider_limits: {a: 0}\n"),

@@ -60,6 +60,8 @@ pub enum Omitted {
         /// How many there are.
         count: usize,
     },
+    /// The class of the template has other bases, or other classes derive from it. The template is left out.
+    Inheritance,
     /// A field of the template is not literal. The template is left out.
     NotLiteral {
         /// Name of the field, or of the strategy.
@@ -147,6 +149,7 @@ impl Omitted {
             Self::Method { .. } => "method",
             Self::UnreadableTemplate { .. } => "unreadable_template",
             Self::AnswerClasses { .. } => "answer_classes",
+            Self::Inheritance => "inheritance",
             Self::NotLiteral { .. } => "not_literal",
             Self::UnknownType { .. } => "unknown_type",
             Self::UnknownCheck { .. } => "unknown_check",
@@ -184,6 +187,7 @@ impl fmt::Display for Omitted {
             }
             Self::AnswerClasses { count: 0 } => f.write_str("template has no answer class: not taken over"),
             Self::AnswerClasses { count } => write!(f, "template has {count} answer classes: not taken over"),
+            Self::Inheritance => f.write_str("template uses inheritance: not taken over"),
             Self::NotLiteral { field, line } => {
                 write!(f, "`{field}` in line {line} of the template is not literal: template not taken over")
             }

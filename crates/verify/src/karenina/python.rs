@@ -7,7 +7,7 @@ mod class;
 mod expression;
 mod lexer;
 
-pub(super) use class::{Class, Statement, classes};
+pub(super) use class::{Class, Module, Statement, module};
 pub(super) use expression::Expression;
 
 /// The maximum size of a source text.

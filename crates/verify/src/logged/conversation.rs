@@ -1,4 +1,4 @@
-//! Messages of OpenAI (chat completions and responses) and Anthropic. Both forms may occur in one log.
+//! Messages of `OpenAI` (chat completions and responses) and Anthropic. Both forms may occur in one log.
 
 use serde_json::{Value, json};
 use wharf_agent::{TraceCall, TraceMessage, TraceResult, TraceThinking};

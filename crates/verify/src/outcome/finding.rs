@@ -17,6 +17,10 @@ pub(crate) enum Finding {
     TraceInvalid(String),
     /// Fields or assertions failed.
     Content(String),
+    /// Fields have a value that no excerpt of the answer supports.
+    UnsupportedFields(String),
+    /// Traits have no supporting excerpt.
+    UnsupportedTraits(String),
     /// A model request failed.
     ModelFailed(StageName, ModelError),
     /// The model refused to answer.
@@ -37,6 +41,8 @@ impl Finding {
             Self::LimitReached(_) => FailureCategory::RecursionLimit,
             Self::TraceInvalid(_) => FailureCategory::TraceValidation,
             Self::Content(_) => FailureCategory::Content,
+            Self::UnsupportedFields(_) => FailureCategory::DeepJudgment,
+            Self::UnsupportedTraits(_) => FailureCategory::DeepJudgmentRubric,
             Self::ModelFailed(_, error) => match FailureCategory::of_retry(error.kind) {
                 Some(category) => category,
                 None if error.kind == ModelErrorKind::Refused => FailureCategory::Abstention,
@@ -55,6 +61,8 @@ impl Finding {
             Self::LimitReached(_) => StageName::LimitAutofail,
             Self::TraceInvalid(_) => StageName::TraceValidationAutofail,
             Self::Content(_) => StageName::VerifyTemplate,
+            Self::UnsupportedFields(_) => StageName::DeepJudgmentAutofail,
+            Self::UnsupportedTraits(_) => StageName::DeepJudgmentRubricAutofail,
             Self::ModelFailed(stage, _) | Self::Abstained(stage, _) | Self::Unexpected(stage, _) => *stage,
             Self::Insufficient(_) => StageName::SufficiencyCheck,
             Self::TemplateInvalid(_) => StageName::ValidateTemplate,
@@ -68,6 +76,8 @@ impl Finding {
             Self::LimitReached(reason)
             | Self::TraceInvalid(reason)
             | Self::Content(reason)
+            | Self::UnsupportedFields(reason)
+            | Self::UnsupportedTraits(reason)
             | Self::Abstained(_, reason)
             | Self::Insufficient(reason)
             | Self::TemplateInvalid(reason)
@@ -159,6 +169,8 @@ mod tests {
         let mut findings = by_rule();
         findings.push(Finding::TraceInvalid(text()));
         findings.push(Finding::Insufficient(text()));
+        findings.push(Finding::UnsupportedFields(text()));
+        findings.push(Finding::UnsupportedTraits(text()));
         findings.extend(
             [
                 ModelErrorKind::Timeout,
@@ -190,6 +202,8 @@ mod tests {
         unexpected_error system generate_answer invalid
         trace_validation autofail trace_validation_autofail failed
         sufficiency abstained sufficiency_check failed
+        deep_judgment autofail deep_judgment_autofail failed
+        deep_judgment_rubric autofail deep_judgment_rubric_autofail failed
         timeout retry generate_answer invalid
         rate_limit retry generate_answer invalid
         rate_limit retry generate_answer invalid

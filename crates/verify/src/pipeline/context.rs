@@ -13,6 +13,7 @@ use super::stage::StageError;
 use crate::assertion::AssertionResult;
 use crate::benchmark::{Isolation, NamedTrait, Question};
 use crate::evaluation::EvaluationOptions;
+use crate::evidence::Excerpt;
 use crate::ids::{TrialId, UnitId};
 use crate::journal::{Journal, JournalError, StepOwner};
 use crate::journaled::{Steps, StopCause};
@@ -62,6 +63,14 @@ pub(crate) struct UnitContext {
     pub(super) template_result: Option<TemplateResult>,
     pub(super) assertions: Vec<AssertionResult>,
     pub(super) rubric: Option<RubricResult>,
+    /// The excerpts that were found in the answer.
+    pub(super) excerpts: Vec<Excerpt>,
+    /// The judge's reasoning about the fields.
+    pub(super) judge_reasoning: Option<String>,
+    /// Fields with a value and without an excerpt.
+    pub(super) unsupported_fields: Vec<String>,
+    /// Traits without an excerpt.
+    pub(super) unsupported_traits: Vec<String>,
     pub(super) findings: Vec<Finding>,
     pub(super) caveats: BTreeSet<Caveat>,
     pub(super) invalid: Option<String>,
@@ -107,6 +116,10 @@ impl UnitContext {
             template_result: None,
             assertions: Vec::new(),
             rubric: None,
+            excerpts: Vec::new(),
+            judge_reasoning: None,
+            unsupported_fields: Vec::new(),
+            unsupported_traits: Vec::new(),
             findings: Vec::new(),
             caveats: BTreeSet::new(),
             invalid: None,

@@ -72,6 +72,8 @@ pub(super) fn result(unit: &UnitContext) -> UnitResult {
         template: unit.template_result.clone(),
         assertions: unit.assertions.clone(),
         rubric: unit.rubric.clone(),
+        judge_reasoning: unit.judge_reasoning.clone(),
+        excerpts: unit.excerpts.clone(),
         response: answer.and_then(|answer| answer.response.clone()),
         trace: answer.map(|answer| answer.trace.clone()).unwrap_or_default(),
         limit_reached: answer.is_some_and(|answer| answer.limits.is_some()),

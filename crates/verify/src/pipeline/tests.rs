@@ -3,7 +3,7 @@
 use wharf_protocol::BoxFuture;
 
 use super::*;
-use crate::evaluation::Mode;
+use crate::evaluation::{DeepJudgmentOptions, Mode};
 
 struct Fake(StageName, &'static [Artifact], &'static [Artifact]);
 
@@ -60,7 +60,16 @@ fn optional_checks_stand_before_the_judge_fills_the_template() {
 fn the_mode_decides_about_the_stages_of_templates_and_traits() {
     let both = EvaluationOptions { mode: Mode::TemplateAndRubric, ..EvaluationOptions::default() };
     let names: Vec<_> = Pipeline::new(&both).unwrap().stages().map(|stage| stage.name).collect();
-    assert_eq!(names[names.len() - 3..], [StageName::VerifyTemplate, StageName::RubricEvaluation, StageName::Finalize]);
+    use StageName::{DeepJudgmentAutofail, DeepJudgmentRubricAutofail, Finalize, RubricEvaluation, VerifyTemplate};
+    assert_eq!(names[names.len() - 4..], [VerifyTemplate, RubricEvaluation, DeepJudgmentRubricAutofail, Finalize]);
+    let deep_judgment = DeepJudgmentOptions {
+        template: DeepTemplate::Full,
+        rubric: DeepRubric::Disabled,
+        ..DeepJudgmentOptions::default()
+    };
+    let deep = EvaluationOptions { deep_judgment, ..both };
+    let names: Vec<_> = Pipeline::new(&deep).unwrap().stages().map(|stage| stage.name).collect();
+    assert_eq!(names[names.len() - 4..], [VerifyTemplate, DeepJudgmentAutofail, RubricEvaluation, Finalize]);
     let rubric = EvaluationOptions { mode: Mode::RubricOnly, sufficiency_check: true, ..EvaluationOptions::default() };
     insta::assert_snapshot!(Pipeline::new(&rubric).unwrap().to_string(), @"
     1. generate_answer, makes answer
@@ -68,7 +77,8 @@ fn the_mode_decides_about_the_stages_of_templates_and_traits() {
     3. trace_validation_autofail, needs answer
     4. retries_exhausted_autofail, needs answer
     5. rubric_evaluation, needs answer, makes rubric
-    6. finalize, makes result
+    6. deep_judgment_rubric_autofail, needs rubric
+    7. finalize, makes result
     ");
 }
 

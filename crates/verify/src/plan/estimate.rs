@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::{Plan, PlanInput, needs_judge};
 use crate::benchmark::{NamedTrait, Question, TraitKind};
-use crate::rubric::requests;
+use crate::evaluation::DeepTemplate;
+use crate::rubric::{excerpt_rules, requests};
 use crate::servers::ServerSet;
 
 /// The approximate number of characters per token.
@@ -72,7 +73,7 @@ impl Plan {
             let template = template.and_then(crate::template::Template::judge_schema);
             let checks = u64::from(input.evaluation.abstention_check)
                 + u64::from(input.evaluation.sufficiency_check && template.is_some())
-                + u64::from(template.is_some())
+                + template_requests(input) * u64::from(template.is_some())
                 + rubric_requests(question, input);
             let judge_requests = checks * trial.units.len() as u64;
             let schema = template.map_or(0, |schema| schema.to_string().len());
@@ -82,6 +83,15 @@ impl Plan {
             estimate.output_tokens += judge_requests * tokens(schema).max(20);
         }
         estimate
+    }
+}
+
+/// Returns the number of requests for a template, if all excerpts are found.
+fn template_requests(input: &PlanInput<'_>) -> u64 {
+    match input.evaluation.deep_judgment.template {
+        DeepTemplate::Disabled => 1,
+        DeepTemplate::ReasoningOnly => 2,
+        DeepTemplate::Full => 3,
     }
 }
 
@@ -97,7 +107,10 @@ fn rubric_requests(question: &Question, input: &PlanInput<'_>) -> u64 {
         .collect();
     let has_presence_check = traits.iter().any(|of| of.definition.if_present);
     let metrics = traits.iter().filter(|of| matches!(of.definition.kind, TraitKind::Metric(_))).count();
-    (requests(&traits, input.evaluation.rubric_strategy).len() + metrics + usize::from(has_presence_check)) as u64
+    let deep = &input.evaluation.deep_judgment;
+    let with_excerpts = traits.iter().filter(|of| excerpt_rules(&of.definition, deep).is_some()).count();
+    let shared = requests(&traits, input.evaluation).len();
+    (shared + 2 * with_excerpts + metrics + usize::from(has_presence_check)) as u64
 }
 
 fn tokens(chars: usize) -> u64 {

@@ -13,6 +13,7 @@ use super::parquet::ParquetFile;
 use super::summary::{Summary, SummaryBuilder};
 use crate::ids::RunId;
 use crate::outcome::{UnitResult, Verdict};
+use crate::panel::{PanelBuilder, PanelRule};
 use crate::store::{RunStore, StoreError};
 
 /// How many results are read at once.
@@ -37,7 +38,8 @@ pub enum ExportError {
 /// # Errors
 /// If the results cannot be read.
 pub async fn summarize(store: &dyn RunStore, run: &RunId) -> Result<Summary, StoreError> {
-    let mut summary = SummaryBuilder::new(store.progress(run).await?.units);
+    let rule = PanelRule::of_settings(&store.run(run).await?.1);
+    let mut summary = SummaryBuilder::new(store.progress(run).await?.units, rule);
     let mut pages = Pages::new(store, run);
     while let Some(page) = pages.next().await? {
         for unit in page {
@@ -89,15 +91,17 @@ pub async fn export<W: Write + Send>(
         Format::Json => {
             let (found, settings) = store.run(run).await?;
             let summary = summarize(store, run).await?;
+            let mut panel = PanelBuilder::new(PanelRule::of_settings(&settings));
             json::write_head(&mut out, &ReportHeader::new(&found, settings), &summary)?;
             let mut is_first = true;
             while let Some(page) = pages.next().await? {
                 for unit in page {
                     json::write_result(&mut out, &unit, is_first)?;
+                    panel.add(&unit);
                     is_first = false;
                 }
             }
-            json::write_tail(&mut out)?;
+            json::write_tail(&mut out, panel.finish().as_ref())?;
         }
         Format::JsonLines => {
             while let Some(page) = pages.next().await? {

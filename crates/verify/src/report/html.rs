@@ -23,6 +23,7 @@ use serde_json::Value;
 use super::questions::{BenchmarkText, ReportQuestion};
 use super::summary::SummaryBuilder;
 use crate::outcome::UnitResult;
+use crate::panel::PanelRule;
 use crate::store::RunSummary;
 use chunk::{ChunkKind, ChunkList};
 use cut::{MAX_TEXT_CHARS, cut};
@@ -44,6 +45,8 @@ pub struct HtmlInput {
     pub description: Option<String>,
     /// The questions, in the order of the benchmark.
     pub questions: Vec<ReportQuestion>,
+    /// When a panel of judges passes an answer.
+    pub panel: PanelRule,
 }
 
 impl HtmlInput {
@@ -51,7 +54,8 @@ impl HtmlInput {
     /// settings; without one, the report shows the ids of the questions.
     pub fn new(run: RunSummary, settings: &Value) -> Self {
         let benchmark = BenchmarkText::of_settings(settings);
-        Self { run, description: benchmark.description, questions: benchmark.questions }
+        let panel = PanelRule::of_settings(settings);
+        Self { run, description: benchmark.description, questions: benchmark.questions, panel }
     }
 }
 
@@ -82,7 +86,7 @@ impl<W: Write> HtmlWriter<W> {
         Ok(Self {
             out,
             names: Names::new(&input.questions),
-            summary: SummaryBuilder::new(input.run.progress.units),
+            summary: SummaryBuilder::new(input.run.progress.units, input.panel),
             input,
             details: ChunkList::new(ChunkKind::Details),
             texts: ChunkList::new(ChunkKind::Texts),

@@ -1,4 +1,4 @@
-//! Eval logs of inspect_ai: one log per answering model, one sample per question and replicate, one scorer per judge.
+//! Eval logs of Inspect (`inspect_ai`): one log per answering model, one sample per question and replicate, one scorer per judge.
 //!
 //! A verdict that is not scored here has no score there either: such samples carry the reason as their error.
 
@@ -60,18 +60,16 @@ pub async fn inspect_logs(store: &dyn RunStore, run: &RunId) -> Result<Vec<Inspe
     let mut pages = Pages::new(store, run);
     while let Some(page) = pages.next().await? {
         for unit in page {
-            let position = match logs.iter().position(|log| log.model == unit.model.label) {
-                Some(position) => position,
-                None => {
-                    logs.push(InspectLog {
-                        model: unit.model.label.clone(),
-                        file_name: file_name(&found, &unit.model.label),
-                        identity: unit.model.clone(),
-                        totals: Totals::default(),
-                    });
-                    logs.len() - 1
-                }
-            };
+            let known = logs.iter().position(|log| log.model == unit.model.label);
+            let position = known.unwrap_or_else(|| {
+                logs.push(InspectLog {
+                    model: unit.model.label.clone(),
+                    file_name: file_name(&found, &unit.model.label),
+                    identity: unit.model.clone(),
+                    totals: Totals::default(),
+                });
+                logs.len() - 1
+            });
             logs[position].totals.add(&unit);
         }
     }

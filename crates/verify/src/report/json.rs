@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::summary::Summary;
 use crate::ids::RunId;
 use crate::outcome::UnitResult;
+use crate::panel::Panel;
 use crate::store::RunSummary;
 
 /// Version of the JSON report. A new version means that a key was removed or changed its meaning.
@@ -66,9 +67,13 @@ pub(super) fn write_result(out: &mut impl Write, unit: &UnitResult, is_first: bo
     write_line(out, unit)
 }
 
-/// Writes the end of the list.
-pub(super) fn write_tail(out: &mut impl Write) -> io::Result<()> {
-    out.write_all(b"\n]}\n")
+/// Writes the end of the list, and the verdicts of the panel if answers have several judges.
+pub(super) fn write_tail(out: &mut impl Write, panel: Option<&Panel>) -> io::Result<()> {
+    out.write_all(b"\n]")?;
+    if let Some(panel) = panel {
+        write!(out, ",\"panel\":{}", serde_json::to_string(panel)?)?;
+    }
+    out.write_all(b"}\n")
 }
 
 /// Writes one result without a line end.

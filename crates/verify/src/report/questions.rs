@@ -52,13 +52,16 @@ impl From<&Benchmark> for BenchmarkText {
 }
 
 fn digest_of(benchmark: &Benchmark, question: &Question) -> String {
-    let traits: Vec<(&String, Option<&_>)> =
-        question.rubric.iter().map(|name| (name, benchmark.rubric.get(name))).collect();
+    let traits: Vec<_> = benchmark.traits_of(question).collect();
+    // Nothing else is computed from the reference answer.
+    let is_seen =
+        traits.iter().any(|(_, of)| of.judge_settings().is_some_and(|settings| settings.include_ground_truth));
     digest(&json!({
         "question": question.question,
         "template": question.template,
         "assertions": question.trace,
         "traits": traits,
+        "reference": question.answer.as_ref().filter(|_| is_seen),
     }))
 }
 

@@ -1,8 +1,7 @@
-//! Statistics beyond counts and accuracy: repeated attempts, tools, failures, percentiles and agreement of judges.
+//! Statistics beyond counts and accuracy: repeated attempts, tools, failures and percentiles.
 //!
 //! This file owns the statistics of one model; `statistics/questions.rs` owns those over questions.
 
-mod judges;
 mod questions;
 
 use std::collections::BTreeMap;
@@ -12,8 +11,6 @@ use serde::Serialize;
 use crate::ids::TrialId;
 use crate::outcome::{FailureCategory, FailureGroup, UnitResult, Verdict};
 use crate::stats::{Attempts, pass_all_k, pass_at_k, percentile, replicate_agreement};
-pub use judges::JudgeAgreement;
-use judges::JudgedAnswers;
 use questions::QuestionCounts;
 pub use questions::{FlakyQuestion, KeywordAccuracy};
 
@@ -100,8 +97,6 @@ pub struct RunStatistics {
     pub flaky: Vec<FlakyQuestion>,
     /// Accuracy by keyword, in the order of first occurrence.
     pub keywords: Vec<KeywordAccuracy>,
-    /// Agreement of the judges, if there are several.
-    pub agreement: Option<JudgeAgreement>,
 }
 
 /// Statistics that results are added to, in the order of the plan.
@@ -109,7 +104,6 @@ pub struct RunStatistics {
 pub(super) struct StatisticsBuilder {
     models: BTreeMap<String, ModelCounts>,
     questions: QuestionCounts,
-    judged: JudgedAnswers,
 }
 
 #[derive(Debug, Default)]
@@ -153,7 +147,6 @@ impl StatisticsBuilder {
     pub(super) fn add(&mut self, unit: &UnitResult) {
         self.models.entry(unit.model.label.clone()).or_default().add(unit);
         self.questions.add(unit);
-        self.judged.add(unit);
     }
 
     /// Returns the statistics of a model. A second call for the same model returns nothing.
@@ -164,7 +157,7 @@ impl StatisticsBuilder {
 
     pub(super) fn finish(self) -> RunStatistics {
         let (flaky, keywords) = self.questions.finish();
-        RunStatistics { flaky, keywords, agreement: self.judged.finish() }
+        RunStatistics { flaky, keywords }
     }
 }
 

@@ -7,6 +7,7 @@ use super::proportion::{Interval, wilson};
 use super::statistics::{ModelStatistics, RunStatistics, StatisticsBuilder};
 use crate::ids::TrialId;
 use crate::outcome::{FailureGroup, UnitResult, Verdict};
+use crate::panel::{Agreement, Panel, PanelBuilder, PanelRule};
 
 /// Tokens and cost of a model's answers, or of the judges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -50,6 +51,26 @@ pub struct ModelSummary {
     /// Repeated attempts, tools, failures and percentiles.
     #[serde(flatten)]
     pub statistics: ModelStatistics,
+    /// Verdicts of all judges together, by the rule of the run. `None` if no answer has several judges.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub panel: Option<PanelSummary>,
+}
+
+/// The verdicts of a panel on the answers of one model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PanelSummary {
+    /// The rule.
+    pub rule: PanelRule,
+    /// Answers that passed.
+    pub passed: u64,
+    /// Answers that failed.
+    pub failed: u64,
+    /// Answers that no judge scored.
+    pub unscored: u64,
+    /// Share of the scored answers that passed, from 0 to 1. `None` without scored answers.
+    pub accuracy: Option<f64>,
+    /// The 95 % Wilson interval of the accuracy.
+    pub interval: Option<Interval>,
 }
 
 /// The results of a run.
@@ -59,9 +80,12 @@ pub struct Summary {
     pub planned: u64,
     /// The models, in the order of the plan.
     pub models: Vec<ModelSummary>,
-    /// Flaky questions, keywords and agreement.
+    /// Flaky questions, and keywords.
     #[serde(flatten)]
     pub statistics: RunStatistics,
+    /// How far the judges agree. `None` if no answer has several judges.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agreement: Option<Agreement>,
 }
 
 /// A summary that results are added to, in the order of the plan.
@@ -70,6 +94,7 @@ pub(super) struct SummaryBuilder {
     planned: u64,
     models: Vec<ModelTotals>,
     statistics: StatisticsBuilder,
+    panel: PanelBuilder,
 }
 
 #[derive(Debug, Default)]
@@ -81,8 +106,8 @@ struct ModelTotals {
 }
 
 impl SummaryBuilder {
-    pub(super) fn new(planned: u64) -> Self {
-        Self { planned, ..Self::default() }
+    pub(super) fn new(planned: u64, rule: PanelRule) -> Self {
+        Self { planned, panel: PanelBuilder::new(rule), ..Self::default() }
     }
 
     pub(super) fn add(&mut self, unit: &UnitResult) {
@@ -94,14 +119,18 @@ impl SummaryBuilder {
         });
         self.models[place].add(unit);
         self.statistics.add(unit);
+        self.panel.add(unit);
     }
 
     pub(super) fn finish(mut self) -> Summary {
         let mut models: Vec<ModelSummary> = self.models.into_iter().map(ModelTotals::finish).collect();
+        let panel = self.panel.finish();
         for model in &mut models {
             model.statistics = self.statistics.take_model(&model.model);
+            model.panel = panel.as_ref().and_then(|panel| PanelSummary::of(panel, &model.model));
         }
-        Summary { planned: self.planned, models, statistics: self.statistics.finish() }
+        let agreement = panel.map(|panel| panel.agreement);
+        Summary { planned: self.planned, models, statistics: self.statistics.finish(), agreement }
     }
 }
 
@@ -137,6 +166,25 @@ impl ModelTotals {
             p50_millis: self.millis.get(self.millis.len().saturating_sub(1) / 2).copied(),
             ..self.summary
         }
+    }
+}
+
+impl PanelSummary {
+    /// Sums up the verdicts on the answers of a model. `None` if no answer has several judges.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+    fn of(panel: &Panel, model: &str) -> Option<Self> {
+        let mut summary = Self { rule: panel.rule, ..Self::default() };
+        for trial in panel.trials.iter().filter(|trial| trial.model == model) {
+            match trial.verdict {
+                Verdict::Passed => summary.passed += 1,
+                Verdict::Failed => summary.failed += 1,
+                Verdict::Invalid | Verdict::Indeterminate => summary.unscored += 1,
+            }
+        }
+        let scored = summary.passed + summary.failed;
+        summary.accuracy = (scored > 0).then(|| summary.passed as f64 / scored as f64);
+        summary.interval = wilson(summary.passed, scored);
+        (scored + summary.unscored > 0).then_some(summary)
     }
 }
 

@@ -82,14 +82,22 @@ fn property(field: &Field) -> Value {
         FieldType::ListStr => json!({"type": "array", "items": {"type": "string"}}),
         FieldType::Literal(options) => json!({"type": "string", "enum": options}),
     };
-    let mut description = field.description.trim().to_owned();
-    if let Some(hint) = &field.extraction_hint {
-        description = format!("{description}\nHint: {}", hint.trim());
-    }
+    let mut description = field.judge_description();
     if field.kind == FieldType::Date {
         description = format!("{description}\nFormat: {}", field.check.date_form());
     }
     json!({"anyOf": [value, {"type": "null"}], "description": description})
+}
+
+impl Field {
+    /// Returns what the judge reads about the field.
+    pub(crate) fn judge_description(&self) -> String {
+        let description = self.description.trim();
+        match &self.extraction_hint {
+            Some(hint) => format!("{description}\nHint: {}", hint.trim()),
+            None => description.to_owned(),
+        }
+    }
 }
 
 /// Converts a value to the type of its field. `None` if that is impossible without a loss.

@@ -1,4 +1,4 @@
-//! Results as logs of inspect_ai.
+//! Results as logs of Inspect.
 
 use serde_json::{Value, json};
 use wharf_verify::report::inspect_logs;
@@ -35,7 +35,7 @@ async fn a_log_has_a_sample_per_trial_and_a_score_per_judge() {
         .unwrap();
         unit
     };
-    let run = Run::with_settings(&trials(2, &["judge-a", "judge-b"]), settings, result).await;
+    let run = Run::with_settings(settings, &trials(2, &["judge-a", "judge-b"]), result).await;
     let logs = logs(&run).await;
     let [(name, log)] = logs.as_slice() else { panic!("one model, one log") };
     assert!(name.ends_with(".json") && name.contains("_a-benchmark-model-a_"), "{name}");

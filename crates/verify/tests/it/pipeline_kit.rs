@@ -345,6 +345,7 @@ pub(crate) struct Setup {
     pub(crate) replicates: u32,
     pub(crate) evaluation: EvaluationOptions,
     pub(crate) selection: Selection,
+    pub(crate) allow_self_judging: bool,
     pub(crate) workbench: Arc<TestWorkbench>,
     /// Changes the planned tools.
     pub(crate) change_tools: fn(&mut ToolSet),
@@ -395,6 +396,7 @@ impl Setup {
             replicates: 1,
             evaluation: EvaluationOptions::default(),
             selection: Selection::default(),
+            allow_self_judging: false,
             workbench: Arc::default(),
             change_tools: |_| {},
             redactor: Redactor::default(),
@@ -440,6 +442,7 @@ impl Setup {
             replicates: self.replicates,
             evaluation: &self.evaluation,
             tool_sets,
+            allow_self_judging: self.allow_self_judging,
             selection: &self.selection,
         }
     }

@@ -158,7 +158,7 @@ async fn a_plan_multiplies_questions_models_replicates_and_judges() {
     no_judge.trace = serde_json::from_value(json!([{"max_calls": 3}])).unwrap();
     setup.benchmark.questions.push(no_judge);
     setup.models.push(model("m2", &fake));
-    setup.judges.push(judge_model("j2", &fake));
+    setup.judges.push(judge_model("j2", &judge_says(right())));
     setup.replicates = 3;
     let tool_sets = setup.tool_sets().await;
     let plan = setup.plan(&tool_sets).unwrap();
@@ -241,4 +241,26 @@ async fn parts_that_do_not_fit_together_are_errors_before_anything_starts() {
     }
     let unknown = Plan::new(&base().input(&ToolSets::default())).unwrap_err();
     assert!(matches!(unknown, PlanError::UnknownTools { .. }), "{unknown}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_does_not_judge_its_own_answers_unless_allowed() {
+    let mut setup = base();
+    setup.judges.push(judge_model("itself", &Fake::answering("So.")));
+    let tool_sets = setup.tool_sets().await;
+    let error = setup.plan(&tool_sets).unwrap_err();
+    assert_eq!(error, PlanError::SelfJudging { model: "m".to_owned(), judge: "itself".to_owned() });
+    setup.allow_self_judging = true;
+    assert_eq!(setup.plan(&tool_sets).unwrap().units(), 2);
+    setup.allow_self_judging = false;
+    // Other settings do not make it another model, and another provider does.
+    setup.judges[1].settings.system_prompt = Some("Be strict.".to_owned());
+    assert!(setup.plan(&tool_sets).is_err());
+    setup.judges[1].settings.base_url = Some("http://localhost:8080/v1".to_owned());
+    assert_eq!(setup.plan(&tool_sets).unwrap().units(), 2);
+    // A question without a judge is not judged by anyone.
+    setup.judges[1].settings.base_url = None;
+    setup.benchmark.questions[0].template = None;
+    setup.benchmark.questions[0].trace = serde_json::from_value(json!([{"max_calls": 3}])).unwrap();
+    assert_eq!(setup.plan(&tool_sets).unwrap().units(), 1);
 }

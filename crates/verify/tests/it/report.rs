@@ -7,36 +7,34 @@ use sqlx::{Connection as _, Row as _, SqliteConnection};
 use tempfile::TempDir;
 use wharf_protocol::Usage;
 use wharf_verify::report::{COLUMNS, Format, export, not_passed, summarize};
-use wharf_verify::store::{Claim, NewRun, SqliteStore};
+use wharf_verify::store::{Claim, SqliteStore};
 use wharf_verify::{Failure, FailureCategory, RunId, RunStore, Trial, UnitResult, Verdict};
 
-use crate::store_kit::{run_id, trials, unit_result};
+use crate::store_kit::{planned_with, run_id, trials, unit_result};
 
 const LONG: std::time::Duration = std::time::Duration::from_secs(600);
 
 /// A run whose units have the results of `result`.
 pub(crate) struct Run {
     folder: TempDir,
-    store: SqliteStore,
-    id: RunId,
+    pub(crate) store: SqliteStore,
+    pub(crate) id: RunId,
 }
 
 impl Run {
     pub(crate) async fn new(trials: &[Trial], result: impl Fn(&Trial, usize) -> UnitResult) -> Self {
-        Self::with_settings(trials, json!({"models": ["model-a"]}), result).await
+        Self::with_settings(json!({"models": ["model-a"]}), trials, result).await
     }
 
     pub(crate) async fn with_settings(
-        trials: &[Trial],
         settings: Value,
+        trials: &[Trial],
         result: impl Fn(&Trial, usize) -> UnitResult,
     ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(&folder.path().join("runs.db")).await.unwrap();
         let id = run_id("run");
-        let benchmark = "a-benchmark".to_owned();
-        store.create_run(&NewRun { id: id.clone(), benchmark, settings }).await.unwrap();
-        store.set_plan(&id, trials).await.unwrap();
+        planned_with(&store, &id, trials, settings).await;
         loop {
             let claimed = store.claim(&Claim { run: &id, worker: "a", limit: 100, lease: LONG }).await.unwrap();
             if claimed.is_empty() {
@@ -79,7 +77,7 @@ fn failed(trial: &Trial, place: usize) -> UnitResult {
     }
 }
 
-fn number(trial: &Trial) -> u32 {
+pub(crate) fn number(trial: &Trial) -> u32 {
     trial.question.as_str().trim_start_matches("question-").parse().unwrap()
 }
 
@@ -137,19 +135,7 @@ async fn json_has_a_version_the_summary_and_the_results() {
     let keys: Vec<&String> = report.as_object().unwrap().keys().collect();
     assert_eq!(
         keys,
-        [
-            "version",
-            "run",
-            "benchmark",
-            "created",
-            "settings",
-            "planned",
-            "models",
-            "flaky",
-            "keywords",
-            "agreement",
-            "results"
-        ]
+        ["version", "run", "benchmark", "created", "settings", "planned", "models", "flaky", "keywords", "results"]
     );
     assert_eq!((&report["version"], &report["run"]), (&json!(1), &json!("run")));
     assert_eq!(report["models"][0]["accuracy"], 0.5);

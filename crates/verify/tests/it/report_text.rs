@@ -158,7 +158,7 @@ async fn junit_names_replicates_and_judges() {
     trials[0].replicate = 2;
     let settings = json!({"judges": [{"label": "judge-a"}, {"label": "judge-b"}]});
     let passed = |trial: &Trial, place: usize| unit_result(trial, &trial.units[place].id, Verdict::Passed);
-    let run = Run::with_settings(&trials, settings, passed).await;
+    let run = Run::with_settings(settings, &trials, passed).await;
     let text = String::from_utf8(run.export(Format::JUnit).await).unwrap();
     for name in ["question-1 #2 [judge-a]", "question-1 #2 [judge-b]"] {
         assert!(text.contains(&format!("classname=\"model-a\" name=\"{name}\"")), "{text}");

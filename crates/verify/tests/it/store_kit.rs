@@ -32,11 +32,12 @@ pub(crate) fn trials(count: u32, judges: &[&str]) -> Vec<Trial> {
 
 /// Creates a run with a plan.
 pub(crate) async fn planned(store: &dyn RunStore, run: &RunId, trials: &[Trial]) {
-    let new = NewRun {
-        id: run.clone(),
-        benchmark: "a-benchmark".to_owned(),
-        settings: serde_json::json!({"models": ["model-a"]}),
-    };
+    planned_with(store, run, trials, serde_json::json!({"models": ["model-a"]})).await;
+}
+
+/// Creates a run with a plan and settings.
+pub(crate) async fn planned_with(store: &dyn RunStore, run: &RunId, trials: &[Trial], settings: serde_json::Value) {
+    let new = NewRun { id: run.clone(), benchmark: "a-benchmark".to_owned(), settings };
     store.create_run(&new).await.unwrap();
     store.set_plan(run, trials).await.unwrap();
 }
@@ -82,6 +83,8 @@ pub(crate) fn unit_result(trial: &Trial, unit: &UnitId, verdict: Verdict) -> Uni
         template: None,
         assertions: Vec::new(),
         rubric: None,
+        judge_reasoning: None,
+        excerpts: Vec::new(),
         response: Some("It is 42.".to_owned()),
         trace: serde_json::from_value(serde_json::json!([
             {"role": "assistant", "content": "It is 42.", "block_index": 0}

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use wharf::verify::Selection;
+use wharf::verify::panel::PanelRule;
+use wharf::verify::{Mode, Selection};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Verify {
@@ -47,6 +48,15 @@ pub(super) struct SettingsArgs {
     /// Judge: INTERFACE:NAME, or the id of a model in the --models file (repeatable)
     #[arg(long, value_name = "MODEL")]
     pub(super) judge: Vec<String>,
+    /// What is evaluated [default: template-only]
+    #[arg(long, value_name = "MODE", value_enum)]
+    pub(super) mode: Option<ModeArg>,
+    /// When several judges together pass an answer [default: majority]
+    #[arg(long, value_name = "RULE", value_enum)]
+    pub(super) panel: Option<PanelArg>,
+    /// Let a model judge its own answers
+    #[arg(long)]
+    pub(super) allow_self_judging: bool,
     /// Ask each model each question this many times [default: that of the benchmark, or 1]
     #[arg(long, value_name = "N")]
     pub(super) replicates: Option<u32>,
@@ -74,6 +84,48 @@ pub(super) struct SettingsArgs {
     /// Use the settings of a preset
     #[arg(long, value_name = "NAME")]
     pub(super) preset: Option<String>,
+}
+
+/// What is evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum ModeArg {
+    /// Templates and assertions
+    #[value(alias = "template_only")]
+    TemplateOnly,
+    /// Templates, assertions and traits
+    #[value(alias = "template_and_rubric")]
+    TemplateAndRubric,
+    /// Traits
+    #[value(alias = "rubric_only")]
+    RubricOnly,
+}
+
+impl ModeArg {
+    pub(super) fn mode(self) -> Mode {
+        match self {
+            Self::TemplateOnly => Mode::TemplateOnly,
+            Self::TemplateAndRubric => Mode::TemplateAndRubric,
+            Self::RubricOnly => Mode::RubricOnly,
+        }
+    }
+}
+
+/// When several judges together pass an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum PanelArg {
+    /// More than half of them pass it
+    Majority,
+    /// All of them pass it
+    Unanimity,
+}
+
+impl PanelArg {
+    pub(super) fn rule(self) -> PanelRule {
+        match self {
+            Self::Majority => PanelRule::Majority,
+            Self::Unanimity => PanelRule::Unanimity,
+        }
+    }
 }
 
 /// Which questions are asked.
@@ -112,7 +164,7 @@ pub(crate) struct VerifyRun {
     #[arg(long, value_name = "VERDICT", value_enum)]
     pub(super) rerun: Vec<RerunArg>,
     /// Write results to a file: .json, .jsonl, .csv, .parquet, .html, .md or .xml (JUnit); a directory gets logs of
-    /// inspect_ai (repeatable)
+    /// Inspect (repeatable)
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) output: Vec<PathBuf>,
     /// Record all model requests and tool calls of the run to a file
@@ -169,7 +221,7 @@ pub(crate) struct Status {
     wharf verify trace run.json --benchmark benchmark.yaml --question tokyo --judge openai:gpt-5\n  \
     wharf verify trace logs.jsonl --benchmark benchmark.yaml --judge openai:gpt-5 --output report.html")]
 pub(crate) struct Trace {
-    /// Log: messages of OpenAI or Anthropic, results of Wharf or a cassette, as JSON or JSON Lines
+    /// Log: messages of `OpenAI` or Anthropic, results of Wharf or a cassette, as JSON or JSON Lines
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) file: PathBuf,
     /// Benchmark file with the questions that the log answers
@@ -213,7 +265,7 @@ pub(crate) struct Report {
     #[arg(value_name = "RUN")]
     pub(super) run: Option<String>,
     /// File to write: .html, .md, .xml (JUnit), .json, .jsonl, .csv or .parquet; a directory gets logs of
-    /// inspect_ai [default: report-RUN.html]
+    /// Inspect [default: report-RUN.html]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) output: Option<PathBuf>,
     /// File that stores the runs [default: `$XDG_STATE_HOME/wharf/verify.db`] [env: `WHARF_VERIFY_STORE`]

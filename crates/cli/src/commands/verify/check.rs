@@ -62,6 +62,7 @@ async fn check(globals: &Globals, args: &Check) -> Result<Exit, UsageError> {
         replicates,
         tool_sets: &tool_sets,
         selection: &selection,
+        allow_self_judging: config.allow_self_judging.unwrap_or_default(),
         evaluation: &evaluation,
     };
     let plan = Plan::new(&input).map_err(|error| planning::invalid(&error))?;

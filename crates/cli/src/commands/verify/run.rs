@@ -132,6 +132,7 @@ fn check_parts(
         replicates: 1,
         evaluation: &evaluation,
         tool_sets: &tool_sets,
+        allow_self_judging: config.allow_self_judging.unwrap_or_default(),
         selection: &Selection::default(),
     };
     Plan::new(&input).map(drop).map_err(|error| planning::invalid(&error))
@@ -154,6 +155,7 @@ async fn plan(args: &VerifyRun, paths: &Paths, parts: Parts) -> Result<Prepared,
         replicates,
         evaluation: &evaluation,
         tool_sets: &tool_sets,
+        allow_self_judging: config.allow_self_judging.unwrap_or_default(),
         selection: &args.selection.selection(),
     });
     let mut plan = plan.map_err(|error| planning::invalid(&error))?;

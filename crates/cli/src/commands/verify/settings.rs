@@ -9,7 +9,7 @@ use wharf::verify::VerificationConfig;
 use wharf::verify::karenina;
 use wharf::verify::store::Recovery;
 
-use super::args::SettingsArgs;
+use super::args::{ModeArg, PanelArg, SettingsArgs};
 use super::preset;
 use crate::config::Paths;
 use crate::env::variable;
@@ -51,6 +51,9 @@ fn of_flags(args: &SettingsArgs) -> Result<VerificationConfig, UsageError> {
         models: some(&args.model),
         models_file: args.models.as_ref().map(|file| file.display().to_string()),
         judges: some(&args.judge),
+        evaluation_mode: args.mode.map(ModeArg::mode),
+        panel: args.panel.map(PanelArg::rule),
+        allow_self_judging: args.allow_self_judging.then_some(true),
         replicates: args.replicates,
         concurrency: args.concurrency,
         recovery: args.at_most_once.then_some(Recovery::Indeterminate),
@@ -68,6 +71,7 @@ fn of_flags(args: &SettingsArgs) -> Result<VerificationConfig, UsageError> {
         let flag = match path.as_str() {
             "models" => "--model".to_owned(),
             "judges" => "--judge".to_owned(),
+            "evaluation_mode" => "--mode".to_owned(),
             "max_cost_usd" => "--max-cost".to_owned(),
             key => format!("--{}", key.replace('_', "-")),
         };
@@ -152,6 +156,8 @@ mod tests {
             ("WHARF_VERIFY_MODELS", "a, b"),
             ("WHARF_VERIFY_MODELS_FILE", "m.yaml"),
             ("WHARF_VERIFY_JUDGES", "j"),
+            ("WHARF_VERIFY_PANEL", "unanimity"),
+            ("WHARF_VERIFY_ALLOW_SELF_JUDGING", "yes"),
             ("WHARF_VERIFY_REPLICATES", "3"),
             ("WHARF_VERIFY_EVALUATION_MODE", "template_only"),
             ("WHARF_VERIFY_USE_FULL_TRACE_FOR_TEMPLATE", "true"),
@@ -159,6 +165,14 @@ mod tests {
             ("WHARF_VERIFY_ABSTENTION_ENABLED", "true"),
             ("WHARF_VERIFY_SUFFICIENCY_ENABLED", "yes"),
             ("WHARF_VERIFY_RUBRIC_EVALUATION_STRATEGY", "sequential"),
+            ("WHARF_VERIFY_DEEP_JUDGMENT_MODE", "full"),
+            ("WHARF_VERIFY_DEEP_JUDGMENT_RUBRIC_MODE", "disabled"),
+            ("WHARF_VERIFY_DEEP_JUDGMENT_MAX_EXCERPTS_PER_ATTRIBUTE", "2"),
+            ("WHARF_VERIFY_DEEP_JUDGMENT_RUBRIC_MAX_EXCERPTS_DEFAULT", "5"),
+            ("WHARF_VERIFY_DEEP_JUDGMENT_FUZZY_MATCH_THRESHOLD", "0.9"),
+            ("WHARF_VERIFY_DEEP_JUDGMENT_EXCERPT_RETRY_ATTEMPTS", "1"),
+            ("WHARF_VERIFY_EMBEDDING_CHECK_MODEL", "ollama:nomic-embed-text"),
+            ("WHARF_VERIFY_EMBEDDING_CHECK_THRESHOLD", "0.9"),
             ("WHARF_VERIFY_CONCURRENCY", "8"),
             ("WHARF_VERIFY_PROVIDER_LIMITS", "anthropic=4, openai=8"),
             ("WHARF_VERIFY_RECOVERY", "indeterminate"),

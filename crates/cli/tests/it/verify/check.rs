@@ -56,3 +56,18 @@ fn servers_of_the_command_line_are_rejected() {
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("--mcp has no effect on a verification run"), "{}", ran.err);
 }
+
+#[test]
+fn a_model_may_not_judge_its_own_answers_unless_told() {
+    let person = Person::new();
+    let folder = example("quickstart");
+    let benchmark = folder.join("benchmark.yaml");
+    let model = format!("scripted:{}", folder.join("careful.yaml").display());
+    let arguments = ["verify", "check", benchmark.to_str().unwrap(), "-m", &model, "--judge", &model];
+    let ran = person.run(&arguments);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("are the same model: a model may not judge its own answers"), "{}", ran.err);
+    assert!(ran.err.contains("hint: choose another --judge, or pass --allow-self-judging"), "{}", ran.err);
+    let ran = person.run(&[&arguments[..], &["--allow-self-judging"]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+}

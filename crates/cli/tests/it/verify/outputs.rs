@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
-use super::{json_of, quickstart};
+use super::{example, json_of, quickstart};
 use crate::Person;
 
 #[test]
@@ -72,4 +72,21 @@ fn a_replay_that_differs_from_its_recording_fails_with_the_difference() {
     let missing = quickstart(&person, &["--replay", "nothing.jsonl"]);
     assert_eq!(missing.code, 2);
     assert!(missing.err.contains("hint: record a run with --record FILE"), "{}", missing.err);
+}
+
+#[test]
+fn several_judges_have_a_verdict_of_their_panel_and_an_agreement() {
+    let person = Person::new();
+    person.write("project/second.yaml", &std::fs::read_to_string(example("quickstart").join("judge.yaml")).unwrap());
+    let ran = quickstart(
+        &person,
+        &["--judge", "scripted:second.yaml", "--panel", "unanimity", "--only", "product", "--json"],
+    );
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let report = json_of(&ran);
+    let panel = &report["models"][0]["panel"];
+    assert_eq!((&panel["rule"], &panel["passed"]), (&json!("unanimity"), &json!(1)), "{report}");
+    assert_eq!(report["agreement"]["pairs"][0]["agreed"], json!(1.0), "{report}");
+    let shown = person.run(&["verify", "status", report["run"].as_str().unwrap()]);
+    assert!(shown.out.contains("unanimity") && shown.out.contains("KAPPA"), "{}", shown.out);
 }

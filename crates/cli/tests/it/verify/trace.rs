@@ -1,4 +1,4 @@
-//! `wharf verify trace`, and logs of inspect_ai.
+//! `wharf verify trace`, and logs of Inspect.
 
 use serde_json::{Value, json};
 

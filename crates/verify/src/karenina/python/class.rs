@@ -7,6 +7,14 @@ use super::lexer::{self, Line, Token};
 /// The maximum nesting of classes.
 const MAX_DEPTH: usize = 8;
 
+/// A source text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(in crate::karenina) struct Module {
+    pub(in crate::karenina) classes: Vec<Class>,
+    /// The lines of statements that may change a class: neither imports nor definitions.
+    pub(in crate::karenina) other_lines: Vec<usize>,
+}
+
 /// A class definition.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::karenina) struct Class {
@@ -16,7 +24,7 @@ pub(in crate::karenina) struct Class {
     pub(in crate::karenina) body: Vec<Statement>,
 }
 
-/// A statement of a class body. Docstrings and `pass` are left out.
+/// A statement. Docstrings, imports and `pass` are left out.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::karenina) enum Statement {
     /// `name: annotation` or `name: annotation = value`.
@@ -36,16 +44,18 @@ pub(in crate::karenina) enum Statement {
     Other { line: usize },
 }
 
-/// Returns the classes at the top of a source text. Other statements there are skipped: they are imports, or names that
-/// a literal cannot refer to.
-pub(in crate::karenina) fn classes(source: &str) -> Result<Vec<Class>, Unreadable> {
+/// Reads a source text. Functions and assigned names are skipped: a literal cannot refer to them.
+pub(in crate::karenina) fn module(source: &str) -> Result<Module, Unreadable> {
     let lines = lexer::lines(source)?;
-    let statements = block(&lines, 0);
-    let class = |statement| match statement {
-        Statement::Class(class) => Some(class),
-        _ => None,
-    };
-    Ok(statements.into_iter().filter_map(class).collect())
+    let mut module = Module::default();
+    for statement in block(&lines, 0) {
+        match statement {
+            Statement::Class(class) => module.classes.push(class),
+            Statement::Other { line } => module.other_lines.push(line),
+            Statement::Attribute { .. } | Statement::Assignment { .. } | Statement::Method { .. } => {}
+        }
+    }
+    Ok(module)
 }
 
 /// Reads the statements of a block: the lines of the first line's indentation, each with the deeper lines after it.
@@ -53,11 +63,21 @@ fn block(lines: &[Line], depth: usize) -> Vec<Statement> {
     let Some(indent) = lines.first().map(|line| line.indent) else { return Vec::new() };
     let mut statements = Vec::new();
     let mut rest = lines;
+    let mut decorator = None;
     while let Some((head, after)) = rest.split_first() {
         let length = after.iter().take_while(|line| line.indent > indent).count();
         let (body, next) = after.split_at(length);
         rest = next;
-        statements.extend(statement(head, body, depth));
+        if head.tokens.first() == Some(&Token::Symbol('@')) {
+            decorator = Some(head.number);
+            continue;
+        }
+        let mut read = statement(head, body, depth);
+        // A decorator can change a class. A method is reported itself.
+        if let (Some(line), Some(Statement::Class(class))) = (decorator.take(), &mut read) {
+            class.body.push(Statement::Other { line });
+        }
+        statements.extend(read);
     }
     statements
 }
@@ -67,9 +87,8 @@ fn statement(head: &Line, body: &[Line], depth: usize) -> Option<Statement> {
     let other = Some(Statement::Other { line });
     match head.tokens.as_slice() {
         [Token::Name(word)] if word == "pass" => None,
+        [Token::Name(word), ..] if word == "import" || word == "from" => None,
         [Token::Text(_)] | [Token::Symbol('.'), Token::Symbol('.'), Token::Symbol('.')] => None,
-        // A decorator changes what the method below it does, and that one is reported itself.
-        [Token::Symbol('@'), ..] => None,
         [Token::Name(word), Token::Name(name), ..] if word == "def" => {
             Some(Statement::Method { name: name.clone(), line })
         }

@@ -216,9 +216,9 @@ impl Lexer<'_> {
             'b' => '\u{8}',
             'f' => '\u{c}',
             'v' => '\u{b}',
-            'x' => self.code(2, 16)?,
-            'u' => self.code(4, 16)?,
-            'U' => self.code(8, 16)?,
+            'x' => self.code(2)?,
+            'u' => self.code(4)?,
+            'U' => self.code(8)?,
             '0'..='7' => {
                 let more = self.rest.chars().take(2).take_while(|c| ('0'..='7').contains(c)).count();
                 let digits = format!("{letter}{}", &self.rest[..more]);
@@ -235,8 +235,8 @@ impl Lexer<'_> {
         Ok(())
     }
 
-    fn code(&mut self, digits: usize, radix: u32) -> Result<char, Unreadable> {
-        let code = self.rest.get(..digits).and_then(|digits| u32::from_str_radix(digits, radix).ok());
+    fn code(&mut self, digits: usize) -> Result<char, Unreadable> {
+        let code = self.rest.get(..digits).and_then(|digits| u32::from_str_radix(digits, 16).ok());
         let Some(read) = code.and_then(char::from_u32) else {
             return Err(self.unreadable("an escaped character in a string cannot be read"));
         };

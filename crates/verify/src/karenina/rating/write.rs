@@ -24,7 +24,7 @@ pub(in crate::karenina) fn write(name: &str, definition: &Trait, scope: Scope) -
             settings.deep_judgment(&literal.judge);
             settings.add("kind", "literal");
             settings.classes(&literal.classes);
-            ("LLMRubricTrait", "llm", 0.0, float(literal.classes.len().saturating_sub(1) as i64))
+            ("LLMRubricTrait", "llm", 0.0, last_index(&literal.classes))
         }
         TraitKind::LlmStructured(structured) => {
             settings.add("kind", json!({"type": "template", "schema": structured.schema}));
@@ -55,7 +55,7 @@ pub(in crate::karenina) fn write(name: &str, definition: &Trait, scope: Scope) -
                 }
                 AgenticResult::Literal => {
                     settings.classes(&agentic.classes);
-                    (json!("literal"), 0.0, float(agentic.classes.len().saturating_sub(1) as i64))
+                    (json!("literal"), 0.0, last_index(&agentic.classes))
                 }
                 AgenticResult::Structured => (json!({"type": "template", "schema": agentic.schema}), 0.0, 0.0),
             };
@@ -92,6 +92,11 @@ pub(in crate::karenina) fn write(name: &str, definition: &Trait, scope: Scope) -
 #[expect(clippy::cast_precision_loss, reason = "scores have at most seven digits")]
 fn float(number: i64) -> f64 {
     number as f64
+}
+
+/// Returns the index of the last class, which is the best rating.
+fn last_index(classes: &[TraitClass]) -> f64 {
+    u32::try_from(classes.len().saturating_sub(1)).map_or(f64::MAX, f64::from)
 }
 
 /// The properties of a rating.

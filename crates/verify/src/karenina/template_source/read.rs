@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{CHECKS, FLAGS};
 use crate::karenina::omission::Omitted;
-use crate::karenina::python::{Class, Expression, Statement, classes};
+use crate::karenina::python::{Class, Expression, Module, Statement, module};
 
 /// A template that was read, and what is missing from it.
 #[derive(Debug, Default, PartialEq)]
@@ -25,15 +25,23 @@ const CLASS_ATTRIBUTES: [&str; 3] = ["model_config", "id", "regex"];
 /// Reads the source text of a template.
 pub(in crate::karenina) fn read(source: &str) -> TemplateRead {
     let left_out = |omitted| TemplateRead { template: None, omitted: vec![omitted] };
-    let classes = match classes(source) {
-        Ok(classes) => classes,
+    let Module { classes, other_lines } = match module(source) {
+        Ok(module) => module,
         Err(error) => return left_out(Omitted::UnreadableTemplate { line: error.line, reason: error.reason }),
     };
     let mut answers = classes.iter().filter(|class| class.bases.iter().any(|base| base == "BaseAnswer"));
-    match (answers.next(), answers.count()) {
-        (Some(class), 0) => read_class(class),
-        (None, _) => left_out(Omitted::AnswerClasses { count: 0 }),
-        (Some(_), more) => left_out(Omitted::AnswerClasses { count: more + 1 }),
+    let class = match (answers.next(), answers.count()) {
+        (Some(class), 0) => class,
+        (None, _) => return left_out(Omitted::AnswerClasses { count: 0 }),
+        (Some(_), more) => return left_out(Omitted::AnswerClasses { count: more + 1 }),
+    };
+    let is_base = classes.iter().any(|other| other.bases.contains(&class.name));
+    if is_base || class.bases.len() > 1 {
+        return left_out(Omitted::Inheritance);
+    }
+    match other_lines.first() {
+        Some(line) => left_out(Omitted::Statement { line: *line }),
+        None => read_class(class),
     }
 }
 

@@ -6,13 +6,17 @@ use serde_json::Value;
 use wharf_agent::ModelError;
 
 use super::super::context::{TrialContext, UnitContext};
+use super::super::deep_judgment::{Evidence, NoEvidence, Supported, excerpts_text};
 use super::super::stage::StageError;
 use crate::benchmark::{MetricTrait, NamedTrait, TraitKind};
+use crate::evidence::{ExcerptRules, Subject};
 use crate::judge::JudgeError;
-use crate::judge_prompt::{JudgePrompt, JudgedAnswer, check_presence, count_items, evaluate_traits};
+use crate::judge_prompt::{
+    EvidenceItem, JudgePrompt, JudgedAnswer, TraitNotes, check_presence, count_items, evaluate_traits,
+};
 use crate::outcome::Caveat;
 use crate::rubric::form::{self, Presence, TraitJudgment};
-use crate::rubric::{TraitOutcome, TraitResult, TraitValue, match_pattern, matrix, requests};
+use crate::rubric::{TraitOutcome, TraitResult, TraitValue, excerpt_rules, match_pattern, matrix, requests};
 use crate::stage_name::StageName;
 
 /// The evaluation of the traits of one unit.
@@ -52,13 +56,13 @@ impl<'a> Judging<'a> {
         let trial = Arc::clone(&self.trial);
         let traits = &trial.traits;
         let mut results: Vec<Option<TraitResult>> = self.absent(traits).await?;
-        for request in requests(traits, trial.evaluation.rubric_strategy) {
+        for request in requests(traits, &trial.evaluation) {
             let open: Vec<usize> = request.into_iter().filter(|index| results[*index].is_none()).collect();
             if open.is_empty() {
                 continue;
             }
             let together: Vec<&NamedTrait> = open.iter().map(|index| &traits[*index]).collect();
-            let judged = self.judge_together(&together).await?;
+            let judged = self.judge_together(&together, None).await?;
             for (index, judgment) in open.into_iter().zip(judged) {
                 results[index] = Some(result(&traits[index], judgment));
             }
@@ -100,6 +104,9 @@ impl<'a> Judging<'a> {
 
     /// Evaluates a trait that shares no request.
     async fn evaluate_alone(&mut self, of: &NamedTrait) -> Result<TraitResult, Ended> {
+        if let Some(rules) = excerpt_rules(&of.definition, &self.trial.evaluation.deep_judgment) {
+            return self.judge_with_excerpts(of, rules).await;
+        }
         Ok(match &of.definition.kind {
             TraitKind::Regex(regex) => TraitResult::new(of, match_pattern(regex, &self.text)),
             TraitKind::Metric(metric) => {
@@ -117,9 +124,49 @@ impl<'a> Judging<'a> {
         })
     }
 
+    /// Evaluates a trait from excerpts of the answer. Without an excerpt, it has no value.
+    async fn judge_with_excerpts(&mut self, of: &NamedTrait, rules: ExcerptRules) -> Result<TraitResult, Ended> {
+        if let Some(error) = &self.failure {
+            return Ok(TraitResult::new(of, TraitOutcome::Failed(error.to_string())));
+        }
+        let (trial, text) = (Arc::clone(&self.trial), self.text.clone());
+        let description = of.definition.description.as_ref().or(of.definition.summary.as_ref()).unwrap_or(&of.name);
+        let supported = [Supported {
+            item: EvidenceItem { key: "excerpts".to_owned(), description: description.trim().to_owned() },
+            subject: Subject::Name(of.name.clone()),
+        }];
+        let evidence = Evidence {
+            stage: StageName::RubricEvaluation,
+            judged: JudgedAnswer { question: &trial.question.question, answer: &text },
+            full_trace: trial.evaluation.use_full_trace_for_rubric,
+        };
+        let collected = match evidence.collect(self.unit, &supported, rules).await {
+            Err(NoEvidence::Stage(error)) => return Err(Ended::Error(error)),
+            Err(NoEvidence::Judge(error)) => Err(error),
+            Ok(excerpts) => Ok(excerpts),
+        };
+        let excerpts = match self.asked(collected)? {
+            Ok(excerpts) => excerpts,
+            Err(reason) => return Ok(TraitResult::new(of, TraitOutcome::Failed(reason))),
+        };
+        if excerpts.is_empty() {
+            self.unit.unsupported_traits.push(of.name.clone());
+            let reason = "no excerpt of the answer supports a value".to_owned();
+            return Ok(TraitResult::new(of, TraitOutcome::Failed(reason)));
+        }
+        let listed = excerpts_text(&supported, &excerpts);
+        self.unit.keep_excerpts(&supported, excerpts);
+        let mut judged = self.judge_together(&[of], Some(&listed)).await?;
+        Ok(result(of, judged.pop().unwrap_or_else(|| Err("no value".to_owned()))))
+    }
+
     /// Evaluates traits in one request. If the judge never fills the form completely, the usable values of its last answer
     /// count.
-    async fn judge_together(&mut self, traits: &[&NamedTrait]) -> Result<Vec<Asked<TraitJudgment>>, Ended> {
+    async fn judge_together(
+        &mut self,
+        traits: &[&NamedTrait],
+        excerpts: Option<&str>,
+    ) -> Result<Vec<Asked<TraitJudgment>>, Ended> {
         let trial = Arc::clone(&self.trial);
         let includes_truth =
             traits.iter().any(|of| of.definition.judge_settings().is_some_and(|of| of.include_ground_truth));
@@ -128,7 +175,8 @@ impl<'a> Judging<'a> {
             [only] => only.definition.description.as_deref(),
             _ => None,
         };
-        let prompt = evaluate_traits(self.judged(), reference, description, form::schema(traits));
+        let prompt =
+            evaluate_traits(self.judged(), TraitNotes { reference, description, excerpts }, form::schema(traits));
         let last: Mutex<Vec<Asked<TraitJudgment>>> = Mutex::default();
         let read = |value: &Value| {
             let judgments = form::read(traits, value);
@@ -165,13 +213,18 @@ impl<'a> Judging<'a> {
             return Ok(Err(error.to_string()));
         }
         let judge = self.unit.needed_judge(StageName::RubricEvaluation).map_err(Ended::Error)?;
-        match judge.ask(prompt, read).await {
-            Ok(judged) => {
-                if judged.repairs > 0 {
-                    self.unit.caveats.insert(Caveat::ParseDecisionMalformed);
-                }
-                Ok(Ok(judged.value))
-            }
+        let asked = judge.ask(prompt, read).await;
+        if asked.as_ref().is_ok_and(|judged| judged.repairs > 0) {
+            self.unit.caveats.insert(Caveat::ParseDecisionMalformed);
+        }
+        self.asked(asked.map(|judged| judged.value))
+    }
+
+    /// Handles a judge's failure: one that does not respond is not asked again, and an unusable answer does not end the
+    /// unit.
+    fn asked<T>(&mut self, asked: Result<T, JudgeError>) -> Result<Asked<T>, Ended> {
+        match asked {
+            Ok(value) => Ok(Ok(value)),
             Err(JudgeError::Stopped(cause)) => {
                 self.unit.judge_stopped(cause).map_err(Ended::Error)?;
                 Err(Ended::Decided)

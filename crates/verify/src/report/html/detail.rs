@@ -62,6 +62,12 @@ impl UnitDetail {
         if let Some(fields) = result.get_mut("template").and_then(|template| template.get_mut("fields")) {
             fields.as_array_mut().into_iter().flatten().for_each(|field| write_values_as_text(field, &mut budget));
         }
+        if let Some(reasoning) = result.get_mut("judge_reasoning") {
+            cut_text(reasoning, &mut budget);
+        }
+        if let Some(traits) = result.get_mut("rubric").and_then(|rubric| rubric.get_mut("traits")) {
+            traits.as_array_mut().into_iter().flatten().for_each(|of| write_trait_as_text(of, &mut budget));
+        }
         let trace = unit.trace.iter().map(|message| MessageDetail::new(message, &mut budget)).collect();
         Ok(Self { result, response, trace })
     }
@@ -73,6 +79,24 @@ fn write_values_as_text(field: &mut Value, budget: &mut TextBudget) {
         if let Some(value) = field.get_mut(key) {
             *value = Value::String(budget.cut(&value.to_string()));
         }
+    }
+}
+
+/// Cuts the texts of a trait, and replaces an object by its JSON text.
+fn write_trait_as_text(of: &mut Value, budget: &mut TextBudget) {
+    for key in ["reasoning", "absent", "failed"] {
+        if let Some(text) = of.get_mut(key) {
+            cut_text(text, budget);
+        }
+    }
+    if let Some(object) = of.get_mut("value").and_then(|value| value.get_mut("object")) {
+        *object = Value::String(budget.cut(&object.to_string()));
+    }
+}
+
+fn cut_text(value: &mut Value, budget: &mut TextBudget) {
+    if let Value::String(text) = value {
+        *text = budget.cut(text);
     }
 }
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::{DATA_FORMAT, HtmlInput};
 use crate::ids::QuestionId;
 use crate::outcome::{ModelIdentity, UnitResult};
+use crate::panel::Agreement;
 use crate::report::questions::ReportQuestion;
 use crate::report::statistics::RunStatistics;
 use crate::report::summary::{ModelSummary, Summary};
@@ -26,6 +27,7 @@ pub(super) struct Overview<'a> {
     results: Vec<ModelSummary>,
     #[serde(flatten)]
     statistics: RunStatistics,
+    agreement: Option<Agreement>,
 }
 
 impl<'a> Overview<'a> {
@@ -43,6 +45,7 @@ impl<'a> Overview<'a> {
             planned: summary.planned,
             results: summary.models,
             statistics: summary.statistics,
+            agreement: summary.agreement,
         }
     }
 }

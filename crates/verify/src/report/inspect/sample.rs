@@ -91,6 +91,8 @@ fn score(unit: &UnitResult) -> Value {
             "template": unit.template,
             "assertions": unit.assertions,
             "rubric": unit.rubric,
+            "judge_reasoning": unit.judge_reasoning,
+            "excerpts": unit.excerpts,
         },
     })
 }

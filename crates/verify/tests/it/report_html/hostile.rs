@@ -89,6 +89,21 @@ fn spoil(unit: &mut UnitResult, place: usize) {
         field.truth = json!(attack(3));
         field.reason = Some(attack(4));
     }
+    unit.judge_reasoning = Some(attack(place));
+    unit.excerpts = serde_json::from_value(json!([
+        {"attribute": attack(place), "text": attack(0), "quoted": attack(place + 1), "similarity": 0.9, "message": 0,
+         "start": 0, "end": attack(0).chars().count()},
+        {"name": attack(place + 2), "text": attack(place + 3), "similarity": 1.0, "start": 0, "end": 1_000_000},
+    ]))
+    .unwrap();
+    unit.rubric = serde_json::from_value(json!({"traits": [
+        {"name": attack(place), "value": {"class": {"index": 0, "name": attack(place + 1)}}, "reasoning": attack(place + 2)},
+        {"name": attack(place + 3), "value": {"object": {attack(4): [attack(5)], "__proto__": attack(6)}}},
+        {"name": attack(place + 4), "absent": attack(place + 5)},
+        {"name": attack(place + 5), "failed": attack(place + 6)},
+        {"name": "__proto__", "value": {"metrics": {"metrics": {}, "tp": [attack(1)], "fn": [attack(2)], "fp": [attack(3)]}}},
+    ]}))
+    .unwrap();
     for message in &mut unit.trace {
         message.content = ATTACKS.join("\n");
         message.thinking = Some(TraceThinking { thinking: attack(place), signature: None });

@@ -9,6 +9,7 @@ use wharf_agent::{TraceCall, TraceMessage, TraceResult, TraceThinking};
 use wharf_protocol::{Json, Role, Usage};
 use wharf_verify::assertion::AssertionResult;
 use wharf_verify::outcome::{Caveat, ModelIdentity};
+use wharf_verify::panel::PanelRule;
 use wharf_verify::report::{HtmlInput, HtmlWriter, ReportQuestion};
 use wharf_verify::store::{Progress, RunState, RunSummary};
 use wharf_verify::template::{FieldResult, TemplateResult};
@@ -170,6 +171,7 @@ impl Sample {
             },
             description: Some("Questions that the duty officer of a harbor answers with five servers.".to_owned()),
             questions: (0..self.questions).map(question).collect(),
+            panel: PanelRule::Majority,
         }
     }
 
@@ -255,8 +257,10 @@ fn answered(question: usize, model: usize, replicate: u32) -> UnitResult {
         reason,
         caveats: if random.u8(..12) == 0 { vec![Caveat::RetriesUsed] } else { vec![] },
         template: None,
-        rubric: None,
         assertions: Vec::new(),
+        rubric: None,
+        judge_reasoning: None,
+        excerpts: Vec::new(),
         response: None,
         trace: Vec::new(),
         limit_reached: false,
@@ -431,6 +435,7 @@ fn judged(trial: &UnitResult, judge: usize, needs_judge: bool) -> UnitResult {
     }
     if unit.response.is_some() && unit.verdict.is_scored() {
         unit.template = Some(template(&unit));
+        write_evidence(&mut unit);
     }
     let calls = unit.tool_calls;
     unit.assertions = vec![
@@ -448,6 +453,25 @@ fn judged(trial: &UnitResult, judge: usize, needs_judge: bool) -> UnitResult {
         },
     ];
     unit
+}
+
+/// What a judge says about an answer, with an excerpt of it.
+fn write_evidence(unit: &mut UnitResult) {
+    let response = unit.response.clone().unwrap_or_default();
+    let text: String = response.chars().take(40).collect();
+    let end = text.chars().count();
+    unit.judge_reasoning =
+        Some(format!("The answer begins with {text:?}, which is the value that the question asks for."));
+    unit.excerpts = serde_json::from_value(json!([
+        {"attribute": "result", "text": text, "similarity": 1.0, "message": unit.trace.len() - 1, "start": 0, "end": end},
+    ]))
+    .unwrap();
+    unit.rubric = serde_json::from_value(json!({"traits": [
+        {"name": "concise", "higher_is_better": true, "value": {"boolean": response.len() < 600},
+         "reasoning": "The answer has a few sentences and one list."},
+        {"name": "helpful", "higher_is_better": true, "value": {"score": {"score": 4, "min": 1, "max": 5}}},
+    ]}))
+    .unwrap();
 }
 
 fn template(unit: &UnitResult) -> TemplateResult {

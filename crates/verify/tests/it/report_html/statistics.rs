@@ -61,12 +61,10 @@ fn attempts_are_counted_for_each_judge() {
 fn agreement_counts_the_answers_that_all_judges_scored() {
     let found = overview_of(&VERDICTS);
     let agreement = &found["agreement"];
-    assert_eq!(
-        (agreement["judges"].as_u64(), agreement["answers"].as_u64(), agreement["agreed"].as_u64()),
-        (Some(2), Some(5), Some(4))
-    );
+    assert_eq!((agreement["trials"].as_u64(), agreement["unanimous"].as_f64()), (Some(5), Some(0.8)));
+    assert_eq!(agreement["pairs"][0]["judges"], json!(["judge-a", "judge-b"]));
     // Observed 4/5; by chance 0.7² + 0.3² = 0.58.
-    assert!((agreement["kappa"].as_f64().unwrap() - 0.22 / 0.42).abs() < 1e-9);
+    assert!((agreement["fleiss_kappa"].as_f64().unwrap() - 0.22 / 0.42).abs() < 1e-9);
 }
 
 #[test]
