@@ -119,6 +119,7 @@ impl Fixture {
             judges: &self.judges,
             replicates: self.replicates,
             evaluation: &EvaluationOptions::default(),
+            embedding: None,
             tool_sets: &ToolSets::default(),
             // The fake model fills the forms too.
             allow_self_judging: true,
@@ -137,6 +138,7 @@ impl Fixture {
             models: vec![self.model.clone()],
             judges: self.judges.clone(),
             evaluation: EvaluationOptions::default(),
+            embedding: None,
             tool_sets: ToolSets::default(),
             workbench: Arc::new(NoServers),
             redactor: Redactor::default(),

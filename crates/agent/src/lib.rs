@@ -10,6 +10,7 @@
 pub mod cassette;
 mod delta;
 mod driver;
+mod embedding;
 mod error;
 mod event;
 mod instructions;
@@ -31,6 +32,7 @@ pub mod yaml;
 
 pub use delta::Delta;
 pub use driver::{Agent, AgentError, Checkpoint, CheckpointFile, NoTools, OnCheckpointFailure};
+pub use embedding::{Embedder, Embeddings};
 pub use error::{ModelError, ModelErrorKind};
 pub use event::{AgentEvent, EventSink};
 pub use instructions::{InstructionsTrace, instructions_section};

@@ -16,6 +16,7 @@ mod endpoint;
 mod factory;
 mod key_destination;
 mod openai;
+mod openai_embeddings;
 mod prices;
 mod wire;
 
@@ -25,6 +26,7 @@ pub use endpoint::{Endpoint, InvalidEndpoint, ProviderTimeouts};
 pub use factory::{Interface, InvalidModel, ModelSpec, Providers, ResolvedModel, Unavailable};
 pub use key_destination::{KeyVariable, UnsafeKey, is_unencrypted, may_send};
 pub use openai::{Dialect, OpenAi};
+pub use openai_embeddings::OpenAiEmbeddings;
 pub use prices::Priced;
 
 /// The image types that all providers accept. Any other type makes them reject the whole request.

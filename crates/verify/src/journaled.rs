@@ -11,12 +11,14 @@
 
 mod calls;
 mod denials;
+mod embeddings;
 mod requests;
 mod steps;
 mod stop;
 
 pub(crate) use calls::JournaledCalls;
 pub(crate) use denials::Denials;
+pub(crate) use embeddings::{EmbeddingError, TextPair, similarities};
 pub(crate) use requests::{JournaledRequests, RequestContext, RequestOwner};
 pub(crate) use steps::{Steps, Totals};
 pub(crate) use stop::StopCause;

@@ -81,6 +81,16 @@ impl UnitJudge {
         self.actual_model.as_deref()
     }
 
+    /// Adds tokens and cost of a request that helps the judge.
+    pub(crate) fn add_usage(&mut self, usage: Usage) {
+        self.usage += usage;
+    }
+
+    /// Returns the steps of the unit.
+    pub(crate) fn steps(&self) -> Arc<Steps> {
+        Arc::clone(&self.steps)
+    }
+
     pub(crate) fn totals(&self) -> Totals {
         self.steps.totals()
     }

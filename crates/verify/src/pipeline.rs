@@ -12,6 +12,7 @@ mod stage;
 mod abstention_check;
 mod deep_judgment_autofail;
 mod deep_judgment_rubric_autofail;
+mod embedding_check;
 mod finalize;
 mod generate_answer;
 mod limit_autofail;
@@ -96,6 +97,7 @@ impl Pipeline {
         if has_template {
             stages.push(Box::new(parse_template::ParseTemplate));
             stages.push(Box::new(verify_template::VerifyTemplate));
+            stages.push(Box::new(embedding_check::EmbeddingCheck));
         }
         if has_template && options.deep_judgment.template == DeepTemplate::Full {
             stages.push(Box::new(deep_judgment_autofail::DeepJudgmentAutofail));

@@ -9,10 +9,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::benchmark::{Benchmark, Question, Trait, TraitKind};
+use crate::embedding::EmbeddingModel;
 use crate::evaluation::EvaluationOptions;
 use crate::ids::{QuestionId, TrialId, UnitId};
 use crate::model_under_test::{Judge, ModelUnderTest};
 use crate::servers::{ServerSet, ToolSets};
+use crate::template::{Check, Field};
 pub use estimate::Estimate;
 use identity::{ToolsIdentity, TrialIdentity, UnitIdentity};
 pub use selection::Selection;
@@ -65,6 +67,8 @@ pub struct PlanInput<'a> {
     pub replicates: u32,
     /// How answers are evaluated.
     pub evaluation: &'a EvaluationOptions,
+    /// The model that compares meanings.
+    pub embedding: Option<&'a EmbeddingModel>,
     /// The tools that the servers offer now.
     pub tool_sets: &'a ToolSets,
     /// Whether a model may judge its own answers.
@@ -96,6 +100,9 @@ pub enum PlanError {
     /// A question needs a judge, and none is configured.
     #[error("question `{0}` needs a judge, and no judge is configured")]
     JudgeRequired(QuestionId),
+    /// A question compares meanings, and no embedding model is configured.
+    #[error("question `{0}` has a `semantic_match`, and no embedding model is configured")]
+    EmbeddingRequired(QuestionId),
     /// A judge is the model whose answers it judges.
     #[error("judge `{judge}` and model `{model}` are the same model: a model may not judge its own answers")]
     SelfJudging {
@@ -239,6 +246,11 @@ fn check_question(question: &Question, input: &PlanInput<'_>) -> Result<(), Plan
             }
         }
     }
+    let is_semantic = |field: &Field| matches!(field.check, Check::SemanticMatch(_));
+    let has_semantic = question.template.as_ref().is_some_and(|template| template.fields.iter().any(is_semantic));
+    if mode.has_template() && has_semantic && input.embedding.is_none() {
+        return Err(PlanError::EmbeddingRequired(question.id.clone()));
+    }
     if needs_judge(question, input) && input.judges.is_empty() {
         return Err(PlanError::JudgeRequired(question.id.clone()));
     }
@@ -261,8 +273,8 @@ fn check_self_judging(input: &PlanInput<'_>) -> Result<(), PlanError> {
 /// Returns the units of a trial. A question that needs no judge has one, however many judges there are.
 fn units(question: &Question, trial: &TrialId, input: &PlanInput<'_>) -> Vec<Unit> {
     let unit = |judge: Option<&Judge>| {
-        let identity =
-            UnitIdentity { trial, question, benchmark: input.benchmark, judge, evaluation: input.evaluation };
+        let PlanInput { benchmark, evaluation, embedding, .. } = *input;
+        let identity = UnitIdentity { trial, question, benchmark, judge, evaluation, embedding };
         Unit { id: identity.unit_id(), judge: judge.map(|judge| judge.label.clone()) }
     };
     if needs_judge(question, input) {

@@ -24,7 +24,7 @@ pub enum StageName {
     ParseTemplate,
     /// Code compares the values with the truth, and checks the assertions.
     VerifyTemplate,
-    /// Similar texts overrule failed fields. Not available yet.
+    /// Meanings are compared, and similar ones overrule failed texts.
     EmbeddingCheck,
     /// Fails values without a supporting excerpt.
     DeepJudgmentAutofail,

@@ -26,6 +26,8 @@ pub enum StepKind {
     Tool,
     /// A request to a judge.
     Judge,
+    /// A request to an embedding model.
+    Embedding,
 }
 
 /// What happens to a step that was interrupted after its intent was recorded.
@@ -93,7 +95,7 @@ impl StepKind {
     /// Returns whether a step of this kind may be executed a second time after it was interrupted.
     pub fn is_repeatable(self, recovery: Recovery) -> bool {
         match (recovery, self) {
-            (Recovery::Repeat, Self::Model | Self::ReadOnlyTool | Self::Judge) => true,
+            (Recovery::Repeat, Self::Model | Self::ReadOnlyTool | Self::Judge | Self::Embedding) => true,
             (Recovery::Repeat, Self::Tool) | (Recovery::Indeterminate, _) => false,
         }
     }

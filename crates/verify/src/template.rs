@@ -99,6 +99,12 @@ pub struct FieldResult {
     /// Why the check failed or could not be made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The cosine similarity of value and truth, if their meanings were compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub similarity: Option<f64>,
+    /// Why the judge let the field pass although its check failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overruled: Option<String>,
 }
 
 /// The result of a template.
@@ -162,9 +168,16 @@ impl Template {
                     extracted: value.cloned(),
                     truth: field.truth.clone(),
                     reason: comparison.reason,
+                    similarity: None,
+                    overruled: None,
                 }
             })
             .collect();
+        self.conclude(fields)
+    }
+
+    /// Returns the result of a template with these results of its fields.
+    pub(crate) fn conclude(&self, fields: Vec<FieldResult>) -> TemplateResult {
         let results: BTreeMap<&str, Option<bool>> =
             fields.iter().map(|field| (field.name.as_str(), field.passed)).collect();
         let all = || Strategy::AllOf(self.fields.iter().map(|field| Strategy::Field(field.name.clone())).collect());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use wharf_protocol::{BoxFuture, Redactor};
 
 use crate::benchmark::{Benchmark, NamedTrait, Question};
+use crate::embedding::EmbeddingModel;
 use crate::evaluation::EvaluationOptions;
 use crate::ids::{QuestionId, UnitId};
 use crate::journal::{Journal, JournalError};
@@ -27,6 +28,8 @@ pub struct RunnerParts {
     pub judges: Vec<Judge>,
     /// How answers are evaluated.
     pub evaluation: EvaluationOptions,
+    /// The model that compares meanings.
+    pub embedding: Option<EmbeddingModel>,
     /// The tools as planned.
     pub tool_sets: ToolSets,
     /// Opens the servers.
@@ -42,6 +45,7 @@ pub struct BenchmarkRunner {
     models: HashMap<String, Arc<ModelUnderTest>>,
     judges: HashMap<String, Arc<Judge>>,
     evaluation: EvaluationOptions,
+    embedding: Option<EmbeddingModel>,
     tool_sets: HashMap<String, Arc<PlannedTools>>,
     no_tools: Arc<PlannedTools>,
     pool: Arc<ServerPool>,
@@ -55,7 +59,8 @@ impl BenchmarkRunner {
     /// # Errors
     /// Returns an error if the evaluation is not available.
     pub fn new(parts: RunnerParts) -> Result<Self, InvalidPipeline> {
-        let RunnerParts { mut benchmark, models, judges, evaluation, tool_sets, workbench, redactor } = parts;
+        let RunnerParts { mut benchmark, models, judges, evaluation, embedding, tool_sets, workbench, redactor } =
+            parts;
         let pipeline = Pipeline::new(&evaluation)?;
         let questions = std::mem::take(&mut benchmark.questions).into_iter();
         let questions = questions.map(|question| (question.id.clone(), Arc::new(question))).collect();
@@ -65,7 +70,19 @@ impl BenchmarkRunner {
             tool_sets.0.into_iter().map(|(key, tools)| (key, Arc::new(PlannedTools::from(tools)))).collect();
         let pool = Arc::new(ServerPool::new(workbench));
         let no_tools = Arc::new(PlannedTools::from(ToolSet::default()));
-        Ok(Self { benchmark, questions, models, judges, evaluation, tool_sets, no_tools, pool, redactor, pipeline })
+        Ok(Self {
+            benchmark,
+            questions,
+            models,
+            judges,
+            evaluation,
+            embedding,
+            tool_sets,
+            no_tools,
+            pool,
+            redactor,
+            pipeline,
+        })
     }
 
     /// Returns the stages of every unit.
@@ -98,6 +115,7 @@ impl BenchmarkRunner {
             servers,
             tools,
             evaluation: self.evaluation,
+            embedding: self.embedding.clone(),
             journal,
             pool: Arc::clone(&self.pool),
             redactor: self.redactor.clone(),

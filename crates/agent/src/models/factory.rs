@@ -8,8 +8,8 @@ use std::sync::Arc;
 use wharf_io::HttpClient;
 use wharf_protocol::Secret;
 
-use super::{Anthropic, Dialect, Endpoint, OpenAi, Priced};
-use crate::Model;
+use super::{Anthropic, Dialect, Endpoint, OpenAi, OpenAiEmbeddings, Priced, is_unencrypted};
+use crate::{Embedder, Model};
 
 /// A kind of model, by the API or file that it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +77,26 @@ pub struct Providers<'a> {
     pub http: &'a dyn Fn(&str) -> Result<HttpClient, String>,
     /// Whether tools are described in the prompt, for models without tool support.
     pub emulate_tools: bool,
+}
+
+/// The endpoint of a model.
+struct Reached {
+    endpoint: Endpoint,
+    base: String,
+    has_key: bool,
+}
+
+fn unavailable(interface: Interface, reason: String, hint: &str) -> Unavailable {
+    Unavailable {
+        interface: interface.as_str(),
+        reason,
+        hint: hint.to_owned(),
+        fallback: (interface == Interface::ClaudeCode).then_some("anthropic"),
+    }
+}
+
+fn invalid_endpoint(interface: Interface, error: super::InvalidEndpoint) -> Unavailable {
+    unavailable(interface, error.to_string(), "check the base URL and the API key")
 }
 
 impl Interface {
@@ -198,22 +218,54 @@ impl Providers<'_> {
     /// Returns an error if the API key is missing, the URL or key is invalid, or the interface is not implemented.
     pub fn make(&self, spec: &ModelSpec) -> Result<Arc<dyn Model>, Unavailable> {
         let interface = spec.interface;
-        let unavailable = |reason: String, hint: &str| Unavailable {
-            interface: interface.as_str(),
-            reason,
-            hint: hint.to_owned(),
-            fallback: (interface == Interface::ClaudeCode).then_some("anthropic"),
-        };
-        let needs_key = match interface {
-            Interface::Anthropic => true,
-            Interface::Chat(dialect) => dialect.needs_key(),
+        match interface {
+            Interface::Anthropic | Interface::Chat(_) => {}
             Interface::Scripted | Interface::Manual => {
-                return Err(unavailable("it is created from a file".to_owned(), "read its file"));
+                return Err(unavailable(interface, "it is created from a file".to_owned(), "read its file"));
             }
             Interface::ClaudeCode => {
                 let reason = "it is not implemented yet".to_owned();
-                return Err(unavailable(reason, "use anthropic:MODEL, which has the same models"));
+                return Err(unavailable(interface, reason, "use anthropic:MODEL, which has the same models"));
             }
+        }
+        let Reached { endpoint, .. } = self.endpoint(spec)?;
+        let invalid = |error| invalid_endpoint(interface, error);
+        let model: Arc<dyn Model> = match interface {
+            Interface::Chat(dialect) => {
+                let model = OpenAi::new(dialect, endpoint, &spec.name).map_err(invalid)?;
+                if self.emulate_tools { Arc::new(model.with_emulated_tools()) } else { Arc::new(model) }
+            }
+            _ => Arc::new(Anthropic::new(endpoint, &spec.name).map_err(invalid)?),
+        };
+        Ok(Arc::new(Priced::new(model)))
+    }
+
+    /// Creates an embedding model of an `OpenAI`-compatible provider.
+    ///
+    /// # Errors
+    /// Returns an error if the interface has no embeddings, the API key is missing, the URL or key is invalid, or the key
+    /// would be sent over an unencrypted connection to another machine.
+    pub fn make_embedder(&self, spec: &ModelSpec) -> Result<Arc<dyn Embedder>, Unavailable> {
+        let interface = spec.interface;
+        let Interface::Chat(dialect) = interface else {
+            let hint = "use openai:MODEL, ollama:MODEL or openai-endpoint:URL#MODEL";
+            return Err(unavailable(interface, "it has no embeddings".to_owned(), hint));
+        };
+        let Reached { endpoint, base, has_key } = self.endpoint(spec)?;
+        if has_key && is_unencrypted(&base) {
+            let reason = "its API key would be sent over unencrypted http".to_owned();
+            return Err(unavailable(interface, reason, "use an https URL, or remove the key"));
+        }
+        let model = OpenAiEmbeddings::new(dialect, endpoint, &spec.name);
+        Ok(Arc::new(model.map_err(|error| invalid_endpoint(interface, error))?))
+    }
+
+    /// Returns the endpoint of a model, with its key.
+    fn endpoint(&self, spec: &ModelSpec) -> Result<Reached, Unavailable> {
+        let interface = spec.interface;
+        let needs_key = match interface {
+            Interface::Chat(dialect) => dialect.needs_key(),
+            _ => true,
         };
         let from_variable = interface.base_url_variable().and_then(|name| (self.variable)(name)).map(|url| {
             // `OLLAMA_HOST` has no scheme, and not the path of the API.
@@ -229,20 +281,12 @@ impl Providers<'_> {
         let key = key.filter(|key| !key.trim().is_empty()).map(Secret::from);
         if let (true, None, Some(name)) = (needs_key, &key, interface.key_variable()) {
             let hint = format!("set {name}, or choose another model");
-            return Err(unavailable(format!("{name} is not set"), &hint));
+            return Err(unavailable(interface, format!("{name} is not set"), &hint));
         }
-        let http = (self.http)(&base).map_err(|reason| unavailable(reason, "check the network settings"))?;
-        let invalid =
-            |error: super::InvalidEndpoint| unavailable(error.to_string(), "check the base URL and the API key");
-        let endpoint = Endpoint::new(&base, key, http).map_err(invalid)?;
-        let model: Arc<dyn Model> = match interface {
-            Interface::Chat(dialect) => {
-                let model = OpenAi::new(dialect, endpoint, &spec.name).map_err(invalid)?;
-                if self.emulate_tools { Arc::new(model.with_emulated_tools()) } else { Arc::new(model) }
-            }
-            _ => Arc::new(Anthropic::new(endpoint, &spec.name).map_err(invalid)?),
-        };
-        Ok(Arc::new(Priced::new(model)))
+        let http = (self.http)(&base).map_err(|reason| unavailable(interface, reason, "check the network settings"))?;
+        let has_key = key.is_some();
+        let endpoint = Endpoint::new(&base, key, http).map_err(|error| invalid_endpoint(interface, error))?;
+        Ok(Reached { endpoint, base, has_key })
     }
 
     /// Creates a model, or its fallback with the same name if the model is unavailable.
@@ -348,6 +392,33 @@ mod tests {
         assert_eq!(missing.hint, "set OPENAI_API_KEY, or choose another model");
         assert_eq!(error("claude-code:x").fallback, Some("anthropic"));
         assert!(error("openai-endpoint:nowhere#x").to_string().contains("expected an http or https URL"));
+    }
+
+    #[test]
+    fn embeddings_need_a_compatible_provider_and_a_safe_way_for_the_key() {
+        let make = |text: &str, variables: &[(&str, &str)]| {
+            let made = with_variables(variables, |providers| providers.make_embedder(&spec(text)));
+            made.map(|model| format!("{}:{}", model.interface(), model.name())).map_err(|error| error.to_string())
+        };
+        let key = [("OPENAI_ENDPOINT_API_KEY", "k")];
+        let remote = "openai-endpoint:http://embed.test/v1#e";
+        assert_eq!(make("openai:e", &[("OPENAI_API_KEY", "k")]).unwrap(), "openai:e");
+        assert_eq!(make("ollama:e", &[]).unwrap(), "ollama:e");
+        assert_eq!(make("openai-endpoint:http://127.0.0.1:8080/v1#e", &key).unwrap(), "openai-endpoint:e");
+        assert_eq!(make("openai-endpoint:https://embed.test/v1#e", &key).unwrap(), "openai-endpoint:e");
+        assert_eq!(make(remote, &[]).unwrap(), "openai-endpoint:e");
+        let errors = [
+            make(remote, &key),
+            make("openai:e", &[]),
+            make("anthropic:e", &[("ANTHROPIC_API_KEY", "k")]),
+            make("scripted:e", &[]),
+        ];
+        insta::assert_snapshot!(errors.map(Result::unwrap_err).join("\n"), @"
+        openai-endpoint is unavailable: its API key would be sent over unencrypted http
+        openai is unavailable: OPENAI_API_KEY is not set
+        anthropic is unavailable: it has no embeddings
+        scripted is unavailable: it has no embeddings
+        ");
     }
 
     #[test]

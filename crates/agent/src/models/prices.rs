@@ -16,25 +16,35 @@ pub struct Priced {
 impl Priced {
     /// Adds costs to the responses of a model.
     pub fn new(model: Arc<dyn Model>) -> Self {
-        let provider = match model.interface() {
-            "anthropic" => Some("anthropic"),
-            "openai" => Some("openai"),
-            "openrouter" => Some("openrouter"),
-            // Prices at other endpoints are unknown.
-            _ => None,
-        };
+        let provider = provider(model.interface());
         Self { model, provider }
     }
 
     fn cost(&self, response: &ModelResponse) -> Option<f64> {
-        let provider = self.provider?;
-        let usage = tokens(&response.usage);
-        let price = |model: &str| {
-            let request = PriceRequest::new(model, &usage).with_provider_id(provider);
-            Calculator::bundled().calculate(&request).ok().map(|price| price.total_price)
-        };
-        price(&response.model).or_else(|| price(self.model.name()))
+        cost_of(self.model.interface(), [&response.model, self.model.name()], &response.usage)
     }
+}
+
+/// Returns the name of an interface's provider in the table.
+fn provider(interface: &str) -> Option<&'static str> {
+    match interface {
+        "anthropic" => Some("anthropic"),
+        "openai" => Some("openai"),
+        "openrouter" => Some("openrouter"),
+        // Prices at other endpoints are unknown.
+        _ => None,
+    }
+}
+
+/// Returns the cost of a request, under the first of the names that the table knows.
+pub(super) fn cost_of(interface: &str, names: [&str; 2], usage: &Usage) -> Option<f64> {
+    let provider = provider(interface)?;
+    let usage = tokens(usage);
+    let price = |model: &str| {
+        let request = PriceRequest::new(model, &usage).with_provider_id(provider);
+        Calculator::bundled().calculate(&request).ok().map(|price| price.total_price)
+    };
+    names.into_iter().find_map(price)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]

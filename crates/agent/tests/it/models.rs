@@ -1,6 +1,7 @@
 //! Model adapters against fake endpoints.
 
 mod conformance;
+mod embeddings;
 mod emulation;
 mod faults;
 mod kit;

@@ -4,6 +4,7 @@ mod args;
 mod check;
 mod compare;
 mod convert;
+mod judge_check;
 mod preset;
 mod report;
 mod run;
@@ -20,6 +21,7 @@ pub(crate) async fn run(globals: &Globals, verify: Verify) -> Exit {
     match verify.command {
         VerifyCommand::Run(run) => run::run(globals, *run, None).await,
         VerifyCommand::Check(check) => check::run(globals, *check).await,
+        VerifyCommand::JudgeCheck(check) => judge_check::run(globals, *check).await,
         VerifyCommand::Status(status) => status::run(globals, &status).await,
         VerifyCommand::Trace(trace) => trace::run(globals, *trace).await,
         VerifyCommand::Import(import) => convert::import(globals, &import).await,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wharf::agent::models::{Interface, InvalidModel, ModelConfig, ModelSpec, Providers, ResolvedModel, Unavailable};
-use wharf::agent::{Manual, Model, Scripted};
+use wharf::agent::{Embedder, Manual, Model, Scripted};
 use wharf::{HttpClient, Secret};
 
 use super::trust::{self, Trust};
@@ -40,19 +40,9 @@ pub(crate) struct ModelChoice<'a> {
 /// Returns a model.
 pub(crate) async fn model(choice: ModelChoice<'_>, globals: &Globals) -> Result<Arc<dyn Model>, UsageError> {
     let config = choice.config;
-    let from_env = |name: &str| variable(&[name]);
-    let get = |name: &str| match config {
-        Some(config) => config.variable(name, &from_env),
-        None => from_env(name),
-    };
+    check_key(choice, globals)?;
+    let get = |name: &str| key_variable(config, name);
     let http = |url: &str| client(url).map_err(|error| error.message);
-    if let Some((config, unset)) = config.and_then(|config| Some((config, config.unset_key_variable(&from_env)?))) {
-        let hint = format!("set {unset}, or write the key itself");
-        return Err(usage_error(format!("model `{}` needs {unset}, which is not set", config.label()), Some(&hint)));
-    }
-    if let Some(config) = config {
-        trust::check_key(choice.trust, globals, config)?;
-    }
     let emulate_tools = choice.emulate_tools || config.is_some_and(|config| config.emulate_tools);
     let providers = Providers { variable: &get, http: &http, emulate_tools };
     let invalid = |error: InvalidModel| usage_error(error.to_string(), Some(&error.hint));
@@ -80,6 +70,39 @@ pub(crate) async fn model(choice: ModelChoice<'_>, globals: &Globals) -> Result<
             Ok(model)
         }
     }
+}
+
+/// Returns an embedding model. The rules for its key are those of other models.
+pub(crate) fn embedder(choice: ModelChoice<'_>, globals: &Globals) -> Result<Arc<dyn Embedder>, UsageError> {
+    check_key(choice, globals)?;
+    let get = |name: &str| key_variable(choice.config, name);
+    let http = |url: &str| client(url).map_err(|error| error.message);
+    let providers = Providers { variable: &get, http: &http, emulate_tools: false };
+    let invalid = |error: InvalidModel| usage_error(error.to_string(), Some(&error.hint));
+    let spec = match choice.config {
+        Some(config) => config.spec().map_err(invalid)?,
+        None => choice.name.unwrap_or_default().parse().map_err(invalid)?,
+    };
+    providers.make_embedder(&spec).map_err(|error| usage_error(error.to_string(), Some(&error.hint)))
+}
+
+/// Returns an environment variable for a model: a file may have its own key.
+fn key_variable(config: Option<&ModelConfig>, name: &str) -> Option<String> {
+    let from_env = |name: &str| variable(&[name]);
+    match config {
+        Some(config) => config.variable(name, &from_env),
+        None => from_env(name),
+    }
+}
+
+/// Checks that the key of a model of a file is set, and may be sent where the file says.
+fn check_key(choice: ModelChoice<'_>, globals: &Globals) -> Result<(), UsageError> {
+    let Some(config) = choice.config else { return Ok(()) };
+    if let Some(unset) = config.unset_key_variable(&|name| variable(&[name])) {
+        let hint = format!("set {unset}, or write the key itself");
+        return Err(usage_error(format!("model `{}` needs {unset}, which is not set", config.label()), Some(&hint)));
+    }
+    trust::check_key(choice.trust, globals, config)
 }
 
 fn client(url: &str) -> Result<HttpClient, UsageError> {

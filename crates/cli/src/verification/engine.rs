@@ -56,7 +56,7 @@ pub(crate) struct RunSettings<'a> {
 impl RunSettings<'_> {
     /// Returns the settings as JSON, without secrets.
     pub(crate) fn to_json(&self) -> Value {
-        let Participants { models, judges, redactor } = self.participants;
+        let Participants { models, judges, embedding, redactor } = self.participants;
         let models: Vec<Value> =
             models.iter().map(|model| json!({"label": model.label, "settings": model.settings})).collect();
         let judges: Vec<Value> =
@@ -69,6 +69,7 @@ impl RunSettings<'_> {
             "replicates": self.replicates,
             "models": models,
             "judges": judges,
+            "embedding": embedding.as_ref().map(|of| format!("{}:{}", of.embedder.interface(), of.embedder.name())),
             "tool_sets": self.tool_sets,
         });
         let text = redactor.redact_json(&settings.to_string()).into_owned();

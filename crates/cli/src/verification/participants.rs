@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use wharf::agent::middleware::ConcurrencyLimit;
 use wharf::agent::models::{Interface, ModelConfig, ModelSpec};
-use wharf::agent::{Capabilities, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse};
-use wharf::verify::{Judge, ModelSettings, ModelUnderTest, VerificationConfig, digest};
+use wharf::agent::{
+    Capabilities, Embedder, Embeddings, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse,
+};
+use wharf::verify::{EmbeddingModel, Judge, ModelSettings, ModelUnderTest, VerificationConfig, digest};
 use wharf::{BoxFuture, Redactor, nearest};
 
 use crate::error::{UsageError, usage_error};
@@ -20,6 +22,8 @@ use crate::models::trust::Trust;
 pub(crate) struct Participants {
     pub(crate) models: Vec<ModelUnderTest>,
     pub(crate) judges: Vec<Judge>,
+    /// Compares meanings.
+    pub(crate) embedding: Option<EmbeddingModel>,
     /// Knows the API keys.
     pub(crate) redactor: Redactor,
 }
@@ -78,7 +82,29 @@ impl ModelFactory<'_> {
             let concurrency = limits.get(&settings.interface).cloned();
             judges.push(Judge { label, model, settings, concurrency });
         }
-        Ok(Participants { models, judges, redactor: Redactor::new(choose::api_keys(&configs)) })
+        let embedding = self.embedding(file, &configs)?;
+        Ok(Participants { models, judges, embedding, redactor: Redactor::new(choose::api_keys(&configs)) })
+    }
+
+    /// Creates the embedding model of the settings.
+    fn embedding(&self, file: Option<&Path>, configs: &[ModelConfig]) -> Result<Option<EmbeddingModel>, UsageError> {
+        let Some(name) = &self.config.embedding_check_model else { return Ok(None) };
+        let config = configs.iter().find(|config| has_name(config, name));
+        let spec: ModelSpec = match config {
+            Some(config) => config.spec().map_err(|error| usage_error(error.to_string(), Some(&error.hint)))?,
+            None => name.parse().map_err(|error| unknown_model(name, &error, file, configs))?,
+        };
+        let base_url = spec.base_url.clone();
+        let embedder = match self.availability {
+            Availability::Offline => Arc::new(OfflineModel(spec)) as Arc<dyn Embedder>,
+            Availability::Live => {
+                let choice =
+                    ModelChoice { config, name: Some(name), emulate_tools: false, is_exact: true, trust: self.trust };
+                choose::embedder(choice, self.globals)?
+            }
+        };
+        let threshold = self.config.embedding_check_threshold.unwrap_or(EmbeddingModel::DEFAULT_THRESHOLD);
+        Ok(Some(EmbeddingModel { embedder, base_url, threshold }))
     }
 
     /// Returns the names of the answering models: those of the settings, all of the file that are not judges, or the
@@ -204,6 +230,21 @@ impl Model for OfflineModel {
     }
 
     fn complete<'a>(&'a self, _: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+        let error = ModelError::new(ModelErrorKind::Exhausted, "the recording has no response for this request");
+        Box::pin(std::future::ready(Err(error)))
+    }
+}
+
+impl Embedder for OfflineModel {
+    fn interface(&self) -> &str {
+        self.0.interface.as_str()
+    }
+
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn embed<'a>(&'a self, _: &'a [String]) -> BoxFuture<'a, Result<Embeddings, ModelError>> {
         let error = ModelError::new(ModelErrorKind::Exhausted, "the recording has no response for this request");
         Box::pin(std::future::ready(Err(error)))
     }

@@ -46,6 +46,9 @@ pub(crate) fn invalid(error: &PlanError) -> UsageError {
     let hint = match error {
         PlanError::NoModel => Some("choose one with -m MODEL".to_owned()),
         PlanError::JudgeRequired(_) => Some("choose one with --judge MODEL".to_owned()),
+        PlanError::EmbeddingRequired(_) => {
+            Some("set `embedding_check_model`, for example to `ollama:nomic-embed-text`".to_owned())
+        }
         PlanError::UnknownQuestion { nearest: Some(near), .. } => Some(format!("did you mean `{near}`?")),
         PlanError::NoQuestion => Some("check --only and --limit".to_owned()),
         PlanError::DuplicateLabel(_) => Some("give each model of the --models file its own `id`".to_owned()),

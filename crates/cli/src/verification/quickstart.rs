@@ -66,6 +66,7 @@ async fn run_in(globals: &Globals, folder: &Path) -> Result<Quickstart, UsageErr
         judges: &participants.judges,
         replicates: 1,
         evaluation: &evaluation,
+        embedding: None,
         tool_sets: &tool_sets,
         allow_self_judging: false,
         selection: &Selection::default(),
@@ -85,12 +86,13 @@ async fn run_in(globals: &Globals, folder: &Path) -> Result<Quickstart, UsageErr
     let opened: Arc<dyn RunStore> = Arc::new(SqliteStore::open(&folder.join("runs.db")).await.map_err(failed)?);
     let run = engine::create(&*opened, &benchmark.name, settings, &plan).await.map_err(failed)?;
     let workbench = Arc::new(workbench);
-    let Participants { models, judges, redactor } = participants;
+    let Participants { models, judges, redactor, .. } = participants;
     let runner = BenchmarkRunner::new(RunnerParts {
         benchmark,
         models,
         judges,
         evaluation,
+        embedding: None,
         tool_sets,
         workbench: Arc::clone(&workbench) as _,
         redactor,
@@ -122,7 +124,7 @@ fn participants() -> Result<Participants, UsageError> {
     }
     let (model, settings) = scripted("judge", JUDGE)?;
     let judges = vec![Judge { label: "judge".to_owned(), model, settings, concurrency: None }];
-    Ok(Participants { models, judges, redactor: Redactor::default() })
+    Ok(Participants { models, judges, embedding: None, redactor: Redactor::default() })
 }
 
 fn scripted(name: &str, script: &str) -> Result<(Arc<dyn Model>, ModelSettings), UsageError> {

@@ -1,6 +1,6 @@
 //! The script and the state of fake models.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
@@ -19,6 +19,8 @@ pub(super) struct State {
     pub(super) turns: VecDeque<Turn>,
     /// The response to a request for the list of models; `null` if not available.
     pub(super) models: Value,
+    /// The vectors of texts. Other texts have no embedding.
+    pub(super) vectors: HashMap<String, Vec<f32>>,
     pub(super) requests: Vec<SeenRequest>,
 }
 
@@ -33,6 +35,13 @@ impl FakeModels {
     #[must_use]
     pub fn listing(self, models: Value) -> Self {
         self.state().models = models;
+        self
+    }
+
+    /// Sets the vectors of texts. A request for embeddings consumes no turn, unless one with a fault is left.
+    #[must_use]
+    pub fn embedding<'a>(self, vectors: impl IntoIterator<Item = (&'a str, Vec<f32>)>) -> Self {
+        self.state().vectors = vectors.into_iter().map(|(text, vector)| (text.to_owned(), vector)).collect();
         self
     }
 

@@ -87,6 +87,11 @@ async fn handle(
     let api = match head.uri.path() {
         path if path.ends_with("/v1/messages") => Api::Anthropic,
         path if path.ends_with("/chat/completions") => Api::OpenAi,
+        path if path.ends_with("/embeddings") && models.state().turns.is_empty() => {
+            return Ok(embeddings(&models, &serde_json::from_slice(&body).unwrap_or_default()));
+        }
+        // A turn with a fault.
+        path if path.ends_with("/embeddings") => Api::OpenAi,
         path if path.ends_with("/models") && !models.state().models.is_null() => {
             return Ok(json_document(200, models.state().models.to_string()));
         }
@@ -119,6 +124,25 @@ async fn handle(
     let model = request["model"].as_str().unwrap_or("fake").to_owned();
     let stream = request["stream"] == true && !turn.has(&Fault::NotStreamed);
     Ok(if stream { streamed(&turn, api, &model) } else { unstreamed(&turn, api, &model) })
+}
+
+/// Returns the vectors of texts, the last one first: the order of the list has no meaning.
+fn embeddings(models: &FakeModels, request: &Value) -> Response {
+    let state = models.state();
+    let texts: Vec<&str> = request["input"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let mut data = Vec::new();
+    for (index, text) in texts.iter().enumerate().rev() {
+        let Some(vector) = state.vectors.get(*text) else {
+            let error =
+                json!({"error": {"message": format!("no vector for {text:?}"), "type": "invalid_request_error"}});
+            return json_document(400, error.to_string());
+        };
+        data.push(json!({"object": "embedding", "index": index, "embedding": vector}));
+    }
+    let tokens = 4 * texts.len();
+    let usage = json!({"prompt_tokens": tokens, "total_tokens": tokens});
+    let document = json!({"object": "list", "data": data, "model": request["model"], "usage": usage});
+    json_document(200, document.to_string())
 }
 
 fn json_document(status: u16, body: String) -> Response {

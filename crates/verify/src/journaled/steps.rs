@@ -122,6 +122,7 @@ impl Steps {
                 let what = match kind {
                     StepKind::Model => "a model request",
                     StepKind::Judge => "a judge's request",
+                    StepKind::Embedding => "an embedding request",
                     StepKind::ReadOnlyTool | StepKind::Tool => "a tool call",
                 };
                 self.stop.set(StopCause::Indeterminate(format!("{what} was interrupted and may have had an effect")));

@@ -8,7 +8,7 @@ use crate::config::VerificationConfig;
 const MODEL_KEYS: [&str; 4] = ["max_retries", "extra_kwargs", "agent_runtime", "manual_traces"];
 
 /// The settings, there and here.
-const SETTINGS: [(&str, &str); 7] = [
+const SETTINGS: [(&str, &str); 13] = [
     ("replicate_count", "replicates"),
     ("evaluation_mode", "evaluation_mode"),
     ("use_full_trace_for_template", "use_full_trace_for_template"),
@@ -16,6 +16,12 @@ const SETTINGS: [(&str, &str); 7] = [
     ("abstention_enabled", "abstention_enabled"),
     ("sufficiency_enabled", "sufficiency_enabled"),
     ("async_max_workers", "concurrency"),
+    ("rubric_evaluation_strategy", "rubric_evaluation_strategy"),
+    ("deep_judgment_mode", "deep_judgment_mode"),
+    ("deep_judgment_max_excerpts_per_attribute", "deep_judgment_max_excerpts_per_attribute"),
+    ("deep_judgment_rubric_max_excerpts_default", "deep_judgment_rubric_max_excerpts_default"),
+    ("deep_judgment_fuzzy_match_threshold", "deep_judgment_fuzzy_match_threshold"),
+    ("deep_judgment_excerpt_retry_attempts", "deep_judgment_excerpt_retry_attempts"),
 ];
 
 /// A preset.
@@ -51,7 +57,11 @@ pub fn preset(text: &str) -> Option<KareninaPreset> {
         config.insert("async_max_workers".to_owned(), json!(1));
     }
     for (there, here) in SETTINGS {
-        if let Some(value) = config.shift_remove(there).filter(|value| !value.is_null()) {
+        // A value that is unknown here stays among those without an effect.
+        let is_known = |value: &Value| serde_json::from_value::<VerificationConfig>(json!({here: value})).is_ok();
+        if config.get(there).is_some_and(|value| !value.is_null() && is_known(value))
+            && let Some(value) = config.shift_remove(there)
+        {
             settings.insert(here.to_owned(), value);
         }
     }

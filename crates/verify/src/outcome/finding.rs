@@ -70,6 +70,11 @@ impl Finding {
         }
     }
 
+    /// Returns whether a stage made the finding.
+    pub(crate) fn is_of(&self, stage: StageName) -> bool {
+        self.stage() == stage
+    }
+
     fn reason(&self) -> String {
         match self {
             Self::ModelFailed(_, error) => error.to_string(),

@@ -12,6 +12,7 @@ use super::answering;
 use super::stage::StageError;
 use crate::assertion::AssertionResult;
 use crate::benchmark::{Isolation, NamedTrait, Question};
+use crate::embedding::EmbeddingModel;
 use crate::evaluation::EvaluationOptions;
 use crate::evidence::Excerpt;
 use crate::ids::{TrialId, UnitId};
@@ -40,6 +41,8 @@ pub(crate) struct TrialParts {
     /// The tools that the model is offered, as planned.
     pub(crate) tools: Arc<PlannedTools>,
     pub(crate) evaluation: EvaluationOptions,
+    /// Compares meanings.
+    pub(crate) embedding: Option<EmbeddingModel>,
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) pool: Arc<ServerPool>,
     pub(crate) redactor: Redactor,

@@ -41,7 +41,8 @@ fn the_default_list_has_the_stages_in_their_order() {
     5. retries_exhausted_autofail, needs answer
     6. parse_template, needs template, answer, makes extraction
     7. verify_template, needs template, answer, extraction, makes verification
-    8. finalize, makes result
+    8. embedding_check, needs verification
+    9. finalize, makes result
     ");
 }
 
@@ -50,7 +51,7 @@ fn optional_checks_stand_before_the_judge_fills_the_template() {
     let options = EvaluationOptions { abstention_check: true, sufficiency_check: true, ..EvaluationOptions::default() };
     let names: Vec<_> = Pipeline::new(&options).unwrap().stages().map(|stage| stage.name).collect();
     let at = |name| names.iter().position(|other| *other == name).unwrap();
-    assert_eq!(names.len(), 10);
+    assert_eq!(names.len(), 11);
     assert!(at(StageName::RetriesExhaustedAutofail) < at(StageName::AbstentionCheck));
     assert!(at(StageName::AbstentionCheck) < at(StageName::SufficiencyCheck));
     assert!(at(StageName::SufficiencyCheck) < at(StageName::ParseTemplate));
@@ -60,8 +61,8 @@ fn optional_checks_stand_before_the_judge_fills_the_template() {
 fn the_mode_decides_about_the_stages_of_templates_and_traits() {
     let both = EvaluationOptions { mode: Mode::TemplateAndRubric, ..EvaluationOptions::default() };
     let names: Vec<_> = Pipeline::new(&both).unwrap().stages().map(|stage| stage.name).collect();
-    use StageName::{DeepJudgmentAutofail, DeepJudgmentRubricAutofail, Finalize, RubricEvaluation, VerifyTemplate};
-    assert_eq!(names[names.len() - 4..], [VerifyTemplate, RubricEvaluation, DeepJudgmentRubricAutofail, Finalize]);
+    use StageName::{DeepJudgmentAutofail, DeepJudgmentRubricAutofail, EmbeddingCheck, Finalize, RubricEvaluation};
+    assert_eq!(names[names.len() - 4..], [EmbeddingCheck, RubricEvaluation, DeepJudgmentRubricAutofail, Finalize]);
     let deep_judgment = DeepJudgmentOptions {
         template: DeepTemplate::Full,
         rubric: DeepRubric::Disabled,
@@ -69,7 +70,7 @@ fn the_mode_decides_about_the_stages_of_templates_and_traits() {
     };
     let deep = EvaluationOptions { deep_judgment, ..both };
     let names: Vec<_> = Pipeline::new(&deep).unwrap().stages().map(|stage| stage.name).collect();
-    assert_eq!(names[names.len() - 4..], [VerifyTemplate, DeepJudgmentAutofail, RubricEvaluation, Finalize]);
+    assert_eq!(names[names.len() - 4..], [EmbeddingCheck, DeepJudgmentAutofail, RubricEvaluation, Finalize]);
     let rubric = EvaluationOptions { mode: Mode::RubricOnly, sufficiency_check: true, ..EvaluationOptions::default() };
     insta::assert_snapshot!(Pipeline::new(&rubric).unwrap().to_string(), @"
     1. generate_answer, makes answer

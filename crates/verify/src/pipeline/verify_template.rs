@@ -35,16 +35,21 @@ impl Stage for VerifyTemplate {
             let extraction = unit.extraction.take().unwrap_or_default();
             let response = answer.response.as_deref().unwrap_or_default();
             unit.template_result = question.template.as_ref().map(|template| template.evaluate(&extraction, response));
-            let template_passed = unit.template_result.as_ref().map_or(Some(true), |result| result.passed);
-            let assertions_passed = unit.assertions.iter().all(|result| result.passed);
-            if template_passed == Some(false) || !assertions_passed {
-                let reason = failures(unit.template_result.as_ref(), &unit.assertions);
-                unit.findings.push(Finding::Content(reason));
-            } else if let (None, Some(result)) = (template_passed, &unit.template_result) {
-                unit.findings.push(undecided(result));
-            }
+            decide(unit);
             Ok(())
         })
+    }
+}
+
+/// Adds the finding of what failed or could not be checked.
+pub(super) fn decide(unit: &mut UnitContext) {
+    let template_passed = unit.template_result.as_ref().map_or(Some(true), |result| result.passed);
+    let assertions_passed = unit.assertions.iter().all(|result| result.passed);
+    if template_passed == Some(false) || !assertions_passed {
+        let reason = failures(unit.template_result.as_ref(), &unit.assertions);
+        unit.findings.push(Finding::Content(reason));
+    } else if let (None, Some(result)) = (template_passed, &unit.template_result) {
+        unit.findings.push(undecided(result));
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::RESULT_FORMAT;
 use crate::benchmark::{Benchmark, Isolation, Question, Trait};
 use crate::digest::digest;
+use crate::embedding::EmbeddingModel;
 use crate::evaluation::EvaluationOptions;
 use crate::ids::{TrialId, UnitId};
 use crate::judge_prompt::JUDGE_PROMPT_VERSION;
@@ -36,6 +37,7 @@ pub(super) struct UnitIdentity<'a> {
     pub(super) benchmark: &'a Benchmark,
     pub(super) judge: Option<&'a Judge>,
     pub(super) evaluation: &'a EvaluationOptions,
+    pub(super) embedding: Option<&'a EmbeddingModel>,
 }
 
 /// A judge's settings without those that have no effect on a judge.
@@ -94,6 +96,10 @@ impl UnitIdentity<'_> {
             "judge": judge,
             "evaluation": self.evaluation,
         });
+        let compares_meanings = self.evaluation.mode.has_template() && self.question.template.is_some();
+        if let Some(embedding) = self.embedding.filter(|_| compares_meanings) {
+            identity["embedding"] = embedding.identity();
+        }
         let includes_truth = |of: &Trait| of.judge_settings().is_some_and(|settings| settings.include_ground_truth);
         if self.evaluation.mode.has_rubric() && traits.iter().any(|(_, of)| includes_truth(of)) {
             identity["reference"] = json!(self.question.answer);

@@ -87,6 +87,7 @@ fn diverged(step: &StepRequest) -> JournalError {
         StepKind::Model => "a model request",
         StepKind::ReadOnlyTool | StepKind::Tool => "a tool call",
         StepKind::Judge => "a request to the judge",
+        StepKind::Embedding => "an embedding request",
     };
     let digest: String = step.request.chars().take(12).collect();
     JournalError::Diverged(format!(

@@ -215,7 +215,7 @@ pub(crate) static CHECK: Variants = Variants {
         },
         Variant {
             name: "semantic_match",
-            doc: "Value and truth have a similar meaning. Not evaluated yet: the result is unknown.",
+            doc: "Value and truth have a similar meaning. It needs an embedding model.",
             content: Content::Keys(&[Key::with_default(
                 "threshold",
                 Shape::Number(Bound::Fraction),

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 use wharf_verify::Benchmark;
 use wharf_verify::karenina::{Import, ImportError, Omitted, export, import, preset};
@@ -464,7 +465,7 @@ fn a_preset_is_a_file_of_settings_with_its_models() {
             "answering_models": [model("a", "gpt-5"), model("j", "gpt-5-mini")],
             "parsing_models": [model("j", "gpt-5-mini"), model("a", "another")],
             "replicate_count": 3, "evaluation_mode": "template_and_rubric", "abstention_enabled": true,
-            "async_enabled": false, "async_max_workers": 8, "rubric_trait_names": null, "request_timeout": 120.0,
+            "async_enabled": false, "async_max_workers": 8, "deep_judgment_mode": "full", "sufficiency_enabled": "maybe", "rubric_trait_names": null, "request_timeout": 120.0,
         },
     });
     let read = preset(&file.to_string()).unwrap();
@@ -477,9 +478,92 @@ fn a_preset_is_a_file_of_settings_with_its_models() {
         read.models[0],
         json!({"id": "a", "model_provider": "openai", "model_name": "gpt-5", "interface": "langchain", "temperature": 0.1})
     );
-    assert_eq!(read.ignored, ["request_timeout"]);
+    assert_eq!(read.ignored, ["sufficiency_enabled", "request_timeout"]);
     assert_eq!(preset(&file["config"].to_string()), Some(read));
     for other in ["models: []", "{\"replicates\": 2}", "[]", "{\"parsing_models\": 1}"] {
         assert_eq!(preset(other), None, "{other}");
+    }
+}
+
+/// Parts of templates, and what breaks them.
+fn fragment() -> impl Strategy<Value = String> {
+    let parts = [
+        "class A(BaseAnswer):\n",
+        "    x: int = ",
+        "VerifiedField(",
+        "description='d', ",
+        "ground_truth=",
+        "verify_with=",
+        "NumericExact()",
+        "1",
+        "-",
+        ".5",
+        "1e",
+        "0x",
+        "'",
+        "\"\"\"",
+        "r'",
+        "f'",
+        "\\",
+        "\\x",
+        "\\u00",
+        "\\N{",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        ":",
+        ",",
+        "=",
+        "|",
+        "@",
+        "#",
+        "\n",
+        "\r\n",
+        "\t",
+        "    ",
+        "def verify(self):\n",
+        "...",
+        "None",
+        "é",
+        "日",
+        "\u{0}",
+    ];
+    prop_oneof![4 => proptest::sample::select(parts.to_vec()).prop_map(str::to_owned), 1 => ".{0,6}"]
+}
+
+/// Characters that end a Python string, begin a comment or escape others.
+fn awkward() -> impl Strategy<Value = char> {
+    prop_oneof![
+        any::<char>(),
+        proptest::sample::select(vec!['"', '\'', '\\', '\n', '\r', '#', '{', '(', ')', 'a', ' '])
+    ]
+}
+
+proptest! {
+    #[test]
+    fn any_source_text_is_a_valid_template_or_a_listed_omission(parts in proptest::collection::vec(fragment(), 0..40)) {
+        let source = parts.concat();
+        let (read, omissions) = template(&source);
+        let is_empty = source.trim().is_empty();
+        prop_assert!(!read.is_null() || is_empty || omissions.contains("not taken over"), "{source:?}\n{omissions}");
+    }
+
+    #[test]
+    fn texts_of_a_benchmark_never_become_code(characters in proptest::collection::vec(awkward(), 1..30)) {
+        let text = String::from_iter(characters);
+        prop_assume!(!text.trim().is_empty());
+        let field = json!({"name": "a", "type": "str", "description": text, "truth": text, "check": "exact_match",
+            "extraction_hint": text});
+        let file = json!({"name": "x", "questions": [{"id": "q", "question": "Q?", "template": {"fields": [field]}}]});
+        // Not every character may occur in a benchmark.
+        let Ok(benchmark) = Benchmark::parse(&file.to_string(), Path::new("x.json")) else { return Ok(()) };
+        let exported = export(&benchmark).file;
+        let source = exported["dataFeedElement"][0]["item"]["hasPart"]["text"].as_str().unwrap();
+        prop_assert_eq!(source.lines().count(), 13, "{}", source);
+        let (_, again) = imported(&exported);
+        prop_assert_eq!(&again.questions[0].template, &benchmark.questions[0].template);
     }
 }

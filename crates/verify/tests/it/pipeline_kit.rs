@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use wharf_agent::{
-    Capabilities, Model, ModelError, ModelErrorKind, ModelOptions, ModelRequest, ModelResponse, StopReason,
+    Capabilities, Embedder, Embeddings, Model, ModelError, ModelErrorKind, ModelOptions, ModelRequest, ModelResponse,
+    StopReason,
 };
 use wharf_client::InProcess;
 use wharf_fleet::{
@@ -17,9 +18,9 @@ use wharf_protocol::{Block, BlockKind, BoxFuture, Json, Message, Redactor, Role,
 use wharf_testkit::{Script, Scripted, eventually};
 use wharf_verify::journal::{StepKind, StepOwner, StepRequest, StepResult, StepStart};
 use wharf_verify::{
-    Benchmark, BenchmarkRunner, EvaluationOptions, Journal, JournalError, Judge, ModelSettings, ModelUnderTest, Plan,
-    PlanError, PlanInput, RunnerParts, Selection, ServerSet, ToolSet, ToolSets, Trial, TrialId, TrialRunner as _,
-    UnitResult, Workbench,
+    Benchmark, BenchmarkRunner, EmbeddingModel, EvaluationOptions, Journal, JournalError, Judge, ModelSettings,
+    ModelUnderTest, Plan, PlanError, PlanInput, RunnerParts, Selection, ServerSet, ToolSet, ToolSets, Trial, TrialId,
+    TrialRunner as _, UnitResult, Workbench,
 };
 
 /// A part of every expected value and every reference answer. No judge may see it.
@@ -193,6 +194,59 @@ pub(crate) fn judge_says(object: Value) -> Arc<Fake> {
     judge(move |_, _| Ok(says(&object.to_string())))
 }
 
+type Similar = dyn Fn(usize) -> Result<f32, ModelErrorKind> + Send + Sync;
+
+/// An embedding model that a function plays: the cosine of all pairs of a request, by the number of the request.
+pub(crate) struct FakeEmbedder {
+    respond: Box<Similar>,
+    seen: Mutex<Vec<Vec<String>>>,
+}
+
+impl FakeEmbedder {
+    pub(crate) fn new(respond: impl Fn(usize) -> Result<f32, ModelErrorKind> + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { respond: Box::new(respond), seen: Mutex::default() })
+    }
+
+    /// An embedding model that always fails.
+    pub(crate) fn failing(kind: ModelErrorKind) -> EmbeddingModel {
+        Self::new(move |_| Err(kind)).model()
+    }
+
+    pub(crate) fn model(self: &Arc<Self>) -> EmbeddingModel {
+        let threshold = EmbeddingModel::DEFAULT_THRESHOLD;
+        EmbeddingModel { embedder: Arc::clone(self) as _, base_url: None, threshold }
+    }
+
+    pub(crate) fn seen(&self) -> Vec<Vec<String>> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+impl Embedder for FakeEmbedder {
+    fn interface(&self) -> &'static str {
+        "fake"
+    }
+
+    fn name(&self) -> &'static str {
+        "embed-1"
+    }
+
+    fn embed<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Embeddings, ModelError>> {
+        let number = {
+            let mut seen = self.seen.lock().unwrap();
+            seen.push(texts.to_vec());
+            seen.len() - 1
+        };
+        let embeddings = (self.respond)(number).map_err(error).map(|cosine| {
+            let other = vec![cosine, (1.0 - cosine * cosine).sqrt()];
+            let vectors = (0..texts.len()).map(|index| if index % 2 == 0 { vec![1.0, 0.0] } else { other.clone() });
+            let usage = Usage { input_tokens: 3, cost_usd: Some(0.001), ..Usage::default() };
+            Embeddings { vectors: vectors.collect(), model: "embed-1".to_owned(), usage }
+        });
+        Box::pin(std::future::ready(embeddings))
+    }
+}
+
 /// Identifies a step: its trial, its owner, its request and its occurrence.
 type StepKey = (TrialId, StepOwner, String, u32);
 
@@ -344,6 +398,7 @@ pub(crate) struct Setup {
     pub(crate) judges: Vec<Judge>,
     pub(crate) replicates: u32,
     pub(crate) evaluation: EvaluationOptions,
+    pub(crate) embedding: Option<EmbeddingModel>,
     pub(crate) selection: Selection,
     pub(crate) allow_self_judging: bool,
     pub(crate) workbench: Arc<TestWorkbench>,
@@ -395,6 +450,7 @@ impl Setup {
             judges: vec![judge_model("j", judge)],
             replicates: 1,
             evaluation: EvaluationOptions::default(),
+            embedding: None,
             selection: Selection::default(),
             allow_self_judging: false,
             workbench: Arc::default(),
@@ -441,6 +497,7 @@ impl Setup {
             judges: &self.judges,
             replicates: self.replicates,
             evaluation: &self.evaluation,
+            embedding: self.embedding.as_ref(),
             tool_sets,
             allow_self_judging: self.allow_self_judging,
             selection: &self.selection,
@@ -453,6 +510,7 @@ impl Setup {
             models: self.models.clone(),
             judges: self.judges.clone(),
             evaluation: self.evaluation,
+            embedding: self.embedding.clone(),
             tool_sets,
             workbench: Arc::clone(&self.workbench) as _,
             redactor: self.redactor.clone(),

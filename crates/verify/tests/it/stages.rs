@@ -214,8 +214,9 @@ async fn a_missing_value_is_a_wrong_answer_and_an_uncheckable_one_is_not() {
     assert_eq!(outcome(&missing), "failed: content at verify_template");
     let mut question = city_question();
     question["template"]["fields"][0]["check"] = json!("semantic_match");
-    let uncheckable = Setup::new(question, &answering, &judge_says(json!({"city": "Lutetia"}))).run_one().await;
-    assert_eq!(outcome(&uncheckable), "invalid: unexpected_error at verify_template");
+    let mut setup = Setup::new(question, &answering, &judge_says(json!({"city": "Lutetia"})));
+    setup.embedding = Some(FakeEmbedder::failing(ModelErrorKind::Auth));
+    assert_eq!(outcome(&setup.run_one().await), "invalid: unexpected_error at verify_template");
 }
 
 #[tokio::test(start_paused = true)]

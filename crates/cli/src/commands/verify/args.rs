@@ -18,6 +18,8 @@ pub(super) enum VerifyCommand {
     Run(Box<VerifyRun>),
     /// Check a benchmark without running it, and estimate what it costs
     Check(Box<Check>),
+    /// Score judges against labels that people gave
+    JudgeCheck(Box<JudgeCheckArgs>),
     /// Show the runs of a store
     Status(Status),
     /// Judge recorded runs or message logs against a benchmark, without running anything
@@ -202,6 +204,27 @@ pub(crate) struct Check {
     pub(super) benchmark: PathBuf,
     #[command(flatten)]
     pub(super) selection: SelectionArgs,
+    #[command(flatten)]
+    pub(super) settings: SettingsArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wharf verify judge-check benchmark.yaml labels.jsonl --judge openai:gpt-5\n  \
+    wharf verify judge-check benchmark.yaml labels.yaml --models models.yaml --judge a --judge b --json")]
+pub(crate) struct JudgeCheckArgs {
+    /// Benchmark file: YAML, JSON or JSONL
+    #[arg(value_name = "BENCHMARK", value_hint = ValueHint::FilePath)]
+    pub(super) benchmark: PathBuf,
+    /// File of labels: YAML, JSON or JSONL
+    #[arg(value_name = "LABELS", value_hint = ValueHint::FilePath)]
+    pub(super) labels: PathBuf,
+    /// File that stores the runs [default: `$XDG_STATE_HOME/wharf/verify.db`] [env: `WHARF_VERIFY_STORE`]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) store: Option<PathBuf>,
+    /// Send keys where the --models file says
+    #[arg(long)]
+    pub(super) trust: bool,
     #[command(flatten)]
     pub(super) settings: SettingsArgs,
 }

@@ -25,6 +25,8 @@ struct JsonCheck<'a> {
     questions: Vec<&'a str>,
     models: Vec<&'a str>,
     judges: Vec<&'a str>,
+    /// The model that compares meanings. `None` if the check is off.
+    embedding: Option<String>,
     replicates: u32,
     stages: Vec<&'a str>,
     estimate: Estimate,
@@ -64,6 +66,7 @@ async fn check(globals: &Globals, args: &Check) -> Result<Exit, UsageError> {
         selection: &selection,
         allow_self_judging: config.allow_self_judging.unwrap_or_default(),
         evaluation: &evaluation,
+        embedding: participants.embedding.as_ref(),
     };
     let plan = Plan::new(&input).map_err(|error| planning::invalid(&error))?;
     let estimate = plan.estimate(&input);
@@ -76,6 +79,10 @@ async fn check(globals: &Globals, args: &Check) -> Result<Exit, UsageError> {
         questions,
         models: participants.models.iter().map(|model| model.label.as_str()).collect(),
         judges: participants.judges.iter().map(|judge| judge.label.as_str()).collect(),
+        embedding: participants
+            .embedding
+            .as_ref()
+            .map(|model| format!("{}:{}", model.embedder.interface(), model.embedder.name())),
         replicates,
         stages,
         estimate,
@@ -94,6 +101,7 @@ fn text(report: &JsonCheck<'_>, globals: &Globals) -> String {
         ("questions", format!("{}: {}", report.questions.len(), list(&report.questions))),
         ("models", list(&report.models)),
         ("judges", list(&report.judges)),
+        ("embeddings", report.embedding.clone().unwrap_or_else(|| "off".to_owned())),
         ("replicates", report.replicates.to_string()),
         ("trials", trials.to_string()),
         ("units", units.to_string()),

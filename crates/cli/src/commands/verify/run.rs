@@ -98,19 +98,17 @@ async fn prepare(globals: &Globals, args: &VerifyRun, logged: Option<LoggedModel
         check_parts(&benchmark, &config, &participants)?;
         if logged.is_some() {
             // The answers exist already, so no server is started and no command needs approval.
-            let workbench = Arc::new(workbench);
-            let tool_sets = ToolSets::default();
-            let parts = Parts { benchmark, config, participants, tool_sets, recording, workbench, logged };
-            return plan(args, &paths, parts).await;
+            ToolSets::default()
+        } else {
+            let files = DeclaringFiles {
+                benchmark_file: &args.benchmark,
+                benchmark: &benchmark,
+                models_file: config.models_file.as_deref().map(Path::new),
+                models: &participants.models,
+            };
+            files.check_approvals(globals, trust).await?;
+            workbench.plan(ServerSet::all(&benchmark, &participants.models)).await?
         }
-        let files = DeclaringFiles {
-            benchmark_file: &args.benchmark,
-            benchmark: &benchmark,
-            models_file: config.models_file.as_deref().map(Path::new),
-            models: &participants.models,
-        };
-        files.check_approvals(globals, trust).await?;
-        workbench.plan(ServerSet::all(&benchmark, &participants.models)).await?
     };
     let workbench = Arc::new(workbench);
     plan(args, &paths, Parts { benchmark, config, participants, tool_sets, recording, workbench, logged }).await
@@ -131,6 +129,7 @@ fn check_parts(
         judges: &participants.judges,
         replicates: 1,
         evaluation: &evaluation,
+        embedding: participants.embedding.as_ref(),
         tool_sets: &tool_sets,
         allow_self_judging: config.allow_self_judging.unwrap_or_default(),
         selection: &Selection::default(),
@@ -154,6 +153,7 @@ async fn plan(args: &VerifyRun, paths: &Paths, parts: Parts) -> Result<Prepared,
         judges: &participants.judges,
         replicates,
         evaluation: &evaluation,
+        embedding: participants.embedding.as_ref(),
         tool_sets: &tool_sets,
         allow_self_judging: config.allow_self_judging.unwrap_or_default(),
         selection: &args.selection.selection(),
@@ -183,12 +183,13 @@ async fn plan(args: &VerifyRun, paths: &Paths, parts: Parts) -> Result<Prepared,
     };
     let name = benchmark.name.clone();
     let redactor = participants.redactor.clone();
-    let Participants { models, judges, .. } = participants;
+    let Participants { models, judges, embedding, .. } = participants;
     let runner = BenchmarkRunner::new(RunnerParts {
         benchmark,
         models,
         judges,
         evaluation,
+        embedding,
         tool_sets,
         workbench: Arc::clone(&workbench) as _,
         redactor: redactor.clone(),

@@ -54,3 +54,49 @@ fn every_mode_evaluates_its_own_parts() {
         assert_eq!(json!(found), values, "{mode}: {result}");
     }
 }
+
+#[test]
+fn judges_are_scored_against_labels() {
+    let wrong = json!({"json": {"greeting": "bye"}});
+    // The second judge passes everything.
+    let person = person(&json!([{"json": {"greeting": "hello"}}, &wrong, {"text": "?"}, {"text": "?"}, {"text": "?"}]));
+    person.write("project/kind.yaml", &json!(vec![json!({"json": {"greeting": "hello"}}); 3]).to_string());
+    person.write(
+        "project/labels.yaml",
+        "- { question: hello, answer: hello, label: passed, fields: { greeting: Hello } }\n\
+         - { question: hello, answer: bye, label: failed }\n\
+         - { question: hello, answer: good day, label: passed }\n",
+    );
+    let start = ["verify", "judge-check", "benchmark.yaml", "labels.yaml", "--judge", "scripted:judge.yaml"];
+    let start = [&start[..], &["--judge", "scripted:kind.yaml", "--concurrency", "1"]].concat();
+    let ran = person.run(&[&start[..], &["--json"]].concat());
+    assert_eq!(ran.code, 1, "an answer has no verdict: {}", ran.err);
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(
+        (&report["labels"], &report["ok"], &report["benchmark"]),
+        (&json!(3), &json!(false), &json!("greetings"))
+    );
+    let strict = &report["judges"][0];
+    let expected = json!({"rightly_passed": 1, "wrongly_passed": 0, "rightly_failed": 1, "wrongly_failed": 0});
+    assert_eq!((&strict["confusion"], &strict["unscored"], &strict["accuracy"]), (&expected, &json!(1), &json!(1.0)));
+    assert_eq!((&strict["kappa"], &strict["fields"]), (&json!(1.0), &json!({"compared": 1, "same": 1})));
+    let kind = &report["judges"][1];
+    let expected = json!({"rightly_passed": 2, "wrongly_passed": 1, "rightly_failed": 0, "wrongly_failed": 0});
+    assert_eq!((&kind["judge"], &kind["confusion"]), (&json!("scripted:kind.yaml"), &expected));
+    let shown = person.run(&start);
+    assert!(shown.out.contains("WRONGLY PASSED") && shown.out.contains("66.7 %"), "{}", shown.out);
+}
+
+#[test]
+fn mistakes_of_a_judge_check_are_reported_before_anything_is_sent() {
+    let person = person(&json!([{"text": "never asked"}]));
+    person.write("project/labels.yaml", "- { question: helo, answer: hello, label: passed }\n");
+    let run = |more: &[&str]| person.run(&[&["verify", "judge-check", "benchmark.yaml", "labels.yaml"], more].concat());
+    let ran = run(&["--judge", "scripted:judge.yaml"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("label 1: unknown question \"helo\"") && ran.err.contains("`hello`"), "{}", ran.err);
+    person.write("project/labels.yaml", "- { question: hello, answer: hello, label: passed }\n");
+    assert!(run(&[]).err.contains("hint: choose one with --judge MODEL"));
+    let ran = run(&["--judge", "scripted:judge.yaml", "-m", "scripted:model.yaml"]);
+    assert!(ran.code == 2 && ran.err.contains("judge-check has no answering model"), "{}", ran.err);
+}
