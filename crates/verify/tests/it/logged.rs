@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use wharf_agent::TraceMessage;
 use wharf_protocol::{Message, Role};
+use wharf_verify::assertion::TraceFacts;
 use wharf_verify::logged::{LogErrorKind, LoggedModels, Logs};
-use wharf_verify::{Assertion, Benchmark};
+use wharf_verify::{Assertion, Benchmark, ToolSet};
 
 fn benchmark() -> Benchmark {
     let text = "name: sums\nquestions:\n  - id: sum\n    question: How much is 2+2?\n    trace: [{ called: add }]\n  - id: \
@@ -164,7 +166,17 @@ fn errors_say_what_is_wrong_and_where() {
 fn tools_that_a_log_does_not_call_may_have_been_offered() {
     let benchmark = benchmark();
     let assertion = |index: usize| -> &Assertion { &benchmark.questions[index].trace[0] };
-    let facts = wharf_verify::assertion::TraceFacts { messages: &[], tools: None };
+    let facts = TraceFacts { messages: &[], tools: None };
     assert!(assertion(1).check(&facts).passed, "nothing was called");
     assert!(!assertion(0).check(&facts).passed);
+    for (name, expected) in
+        [("add", true), ("mcp__calc__add", true), ("mcp__calc__add_all", false), ("mcp__add", false)]
+    {
+        let call =
+            json!([{"role": "assistant", "content": "", "tool_calls": [{"id": "1", "name": name, "input": {}}]}]);
+        let messages: Vec<TraceMessage> = serde_json::from_value(call).unwrap();
+        let facts = TraceFacts { messages: &messages, tools: None };
+        assert_eq!(assertion(0).check(&facts).passed, expected, "{name}");
+        assert!(!assertion(0).check(&TraceFacts { tools: Some(&ToolSet::default()), ..facts }).passed || name == "add");
+    }
 }
