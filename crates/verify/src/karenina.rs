@@ -17,3 +17,4 @@ pub use export::{Export, export};
 pub use import::{Import, ImportError, import};
 pub use omission::{Omission, Omitted, Subject};
 pub use preset::{KareninaPreset, preset};
+pub use template_source::HandWritten;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::checkpoint::{Checkpoint, Item, Rating, properties, unwrapped};
 use super::omission::{Omission, Omitted, Subject};
 use super::rating::{self, Scope};
-use super::template_source;
+use super::template_source::{self, HandWritten};
 use crate::benchmark::{Benchmark, InvalidBenchmark};
 use crate::digest::digest;
 use crate::ids::QuestionId;
@@ -58,7 +58,7 @@ pub enum ImportError {
 ///
 /// # Errors
 /// If the text is not a checkpoint, or nothing of it can be taken over.
-pub fn import(text: &str) -> Result<Import, ImportError> {
+pub fn import(text: &str, hand_written: HandWritten) -> Result<Import, ImportError> {
     if text.len() > MAX_CHECKPOINT_BYTES {
         return Err(ImportError::TooLarge);
     }
@@ -67,7 +67,7 @@ pub fn import(text: &str) -> Result<Import, ImportError> {
     if checkpoint.kind.as_deref().is_some_and(|kind| kind != "DataFeed") {
         return Err(not_a_checkpoint("`@type` is not `DataFeed`".to_owned()));
     }
-    let mut importer = Importer::default();
+    let mut importer = Importer { hand_written, ..Importer::default() };
     let of_benchmark = properties(checkpoint.additional_property.as_ref());
     let ratings = checkpoint.rating.iter().flatten().cloned().chain(rating::legacy_traits(&of_benchmark));
     let shared: Vec<String> = ratings.filter_map(|rating| importer.take_trait(&rating, None)).collect();
@@ -118,6 +118,7 @@ fn broken_rule(file: &Value) -> Option<String> {
 
 #[derive(Default)]
 struct Importer {
+    hand_written: HandWritten,
     /// The traits so far, in Wharf's notation.
     traits: BTreeMap<String, Value>,
     ids: BTreeSet<String>,
@@ -191,7 +192,7 @@ impl Importer {
         }
         let source = item.item.has_part.as_ref().map(|part| part.text.as_str());
         if let Some(source) = source.filter(|source| !source.trim().is_empty()) {
-            let read = template_source::read(source);
+            let read = template_source::read(source, self.hand_written);
             for omitted in read.omitted {
                 self.omit(subject.clone(), omitted);
             }

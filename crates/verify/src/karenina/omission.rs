@@ -39,6 +39,8 @@ pub enum Subject {
 pub enum Omitted {
     /// The template decides with code of its own. The template is left out.
     HandWrittenVerify,
+    /// The template decides with code of its own. Its checks were inferred from the types of its fields.
+    InferredChecks,
     /// The template scores with code of its own. The weighted mean of its fields is used instead.
     HandWrittenScore,
     /// A method of the template, which may change what its fields contain. The template is left out.
@@ -145,6 +147,7 @@ impl Omitted {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::HandWrittenVerify => "hand_written_verify",
+            Self::InferredChecks => "inferred_checks",
             Self::HandWrittenScore => "hand_written_score",
             Self::Method { .. } => "method",
             Self::UnreadableTemplate { .. } => "unreadable_template",
@@ -176,6 +179,9 @@ impl fmt::Display for Omitted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::HandWrittenVerify => f.write_str("template has a hand-written `verify()`: not taken over"),
+            Self::InferredChecks => f.write_str(
+                "template has a hand-written `verify()`: checks inferred from the types of the fields; review them",
+            ),
             Self::HandWrittenScore => {
                 f.write_str("hand-written `verify_granular()`: the weighted mean of the fields is used")
             }

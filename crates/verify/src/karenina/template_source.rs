@@ -1,10 +1,21 @@
 //! Answer templates: the source text of a Python class, read into a template in Wharf's notation, and written from one.
 
+mod infer;
 mod read;
 mod write;
 
 pub(super) use read::read;
 pub(super) use write::write;
+
+/// What happens to templates whose verdict is code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HandWritten {
+    /// They are left out.
+    #[default]
+    LeaveOut,
+    /// Where their truths are literal, their checks are inferred from the types of their fields, and listed.
+    Infer,
+}
 
 /// The names of the checks, here and there.
 const CHECKS: [(&str, &str); 23] = [

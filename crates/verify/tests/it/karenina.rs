@@ -5,7 +5,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use wharf_verify::Benchmark;
-use wharf_verify::karenina::{Import, ImportError, Omitted, export, import, preset};
+use wharf_verify::karenina::{HandWritten, Import, ImportError, Omitted, export, preset};
 
 /// A template with declared checks, as people write it there.
 const DECLARED: &str = r#"
@@ -46,6 +46,10 @@ class Answer(BaseAnswer):
 const HAND_WRITTEN: &str = "class Answer(BaseAnswer):\n    result: int = Field(description=\"The sum\")\n\n    \
     def ground_truth(self):\n        self.correct = {\"result\": 4}\n\n    def verify(self) -> bool:\n        \
     return self.result == self.correct[\"result\"]\n";
+
+fn import(text: &str) -> Result<Import, ImportError> {
+    wharf_verify::karenina::import(text, HandWritten::LeaveOut)
+}
 
 fn item(id: &str, template: &str, ratings: Value) -> Value {
     json!({
@@ -183,6 +187,36 @@ fn code_is_never_taken_over_and_always_listed() {
         assert_eq!(read, Value::Null, "{source}");
         assert!(omissions.contains(expected), "{source}\n{omissions}");
         assert!(omissions.starts_with("question q: "), "{omissions}");
+    }
+}
+
+#[test]
+fn checks_are_inferred_only_on_request_and_only_from_literal_truths() {
+    let source = "class Answer(BaseAnswer):\n    city: str = Field(description='The city')\n    is_large: bool\n    \
+        parts: list[str] = Field(description='Parts')\n    note: str = Field(description='A note')\n\n    \
+        def model_post_init(self, context):\n        self.correct = {'city': 'Wien', 'is_large': 1, 'parts': ['a']}\n\n    \
+        def verify(self):\n        return self.city == self.correct['city']\n";
+    let infer = |source: &str| {
+        let checkpoint = checkpoint(vec![item("q", source, Value::Null)]);
+        wharf_verify::karenina::import(&checkpoint.to_string(), HandWritten::Infer)
+    };
+    let import = infer(source).unwrap();
+    let fields = &import.file["questions"][0]["template"]["fields"];
+    let checks: Vec<_> = fields.as_array().unwrap().iter().map(|field| (&field["name"], &field["check"])).collect();
+    let expected = [("city", "exact_match"), ("is_large", "boolean_match"), ("parts", "set_containment")];
+    assert_eq!(
+        checks,
+        expected.map(|(name, check)| (json!(name), json!(check))).each_ref().map(|(name, check)| (name, check))
+    );
+    assert_eq!((&fields[0]["truth"], &fields[1]["truth"]), (&json!("Wien"), &json!(true)));
+    assert_eq!(import.omissions.iter().map(|one| one.omitted.kind()).collect::<Vec<_>>(), ["inferred_checks"]);
+    for computed in [
+        source.replace("'Wien'", "load()"),
+        source.replace("self.correct = {", "other = {"),
+        source.replace("'parts': ['a']", "'other': 1"),
+        source.replace("        self.correct", "        self.correct = {}\n        self.correct"),
+    ] {
+        assert!(matches!(infer(&computed), Err(ImportError::NothingLeft { .. })), "{computed}");
     }
 }
 
@@ -343,7 +377,7 @@ fn questions_without_anything_to_check_are_left_out() {
     assert_eq!(kinds, ["hand_written_verify", "nothing_to_check", "few_shot_examples", "changed_id", "changed_id"]);
     assert_eq!(benchmark.questions[1].id.as_str(), "b-2");
     let Err(ImportError::NothingLeft { questions_found: 1, omissions }) =
-        wharf_verify::karenina::import(&checkpoint(vec![item("a", HAND_WRITTEN, Value::Null)]).to_string())
+        self::import(&checkpoint(vec![item("a", HAND_WRITTEN, Value::Null)]).to_string())
     else {
         panic!("nothing is left")
     };

@@ -25,7 +25,7 @@ pub(super) enum VerifyCommand {
     /// Judge recorded runs or message logs against a benchmark, without running anything
     Trace(Box<Trace>),
     /// Convert a checkpoint of karenina to a benchmark, and list what could not be taken over
-    Import(Convert),
+    Import(ImportArgs),
     /// Convert a benchmark to a checkpoint of karenina, and list what could not be taken over
     Export(Convert),
     /// Write the report of a run: one HTML file that needs no network
@@ -267,6 +267,15 @@ pub(crate) struct Trace {
     pub(super) trust: bool,
     #[command(flatten)]
     pub(super) settings: SettingsArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ImportArgs {
+    #[command(flatten)]
+    pub(super) convert: Convert,
+    /// Infer checks from the types of fields where a template has a hand-written verify() with literal truths
+    #[arg(long)]
+    pub(super) infer_checks: bool,
 }
 
 #[derive(Debug, clap::Args)]

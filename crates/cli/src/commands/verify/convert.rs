@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
-use wharf::verify::karenina::{self, ImportError, Omission};
+use wharf::verify::karenina::{self, HandWritten, ImportError, Omission};
 
-use super::args::Convert;
+use super::args::{Convert, ImportArgs};
 use crate::error::{UsageError, usage_error};
 use crate::exit::Exit;
 use crate::globals::Globals;
@@ -32,13 +32,15 @@ struct Converted {
     file: Option<Value>,
 }
 
-pub(super) async fn import(globals: &Globals, args: &Convert) -> Exit {
+pub(super) async fn import(globals: &Globals, args: &ImportArgs) -> Exit {
+    let hand_written = if args.infer_checks { HandWritten::Infer } else { HandWritten::LeaveOut };
+    let args = &args.convert;
     let text = match read_file(&args.file) {
         Ok(text) => text,
         Err(error) => return term::usage_error(&error),
     };
     let name = args.file.display();
-    match karenina::import(&text) {
+    match karenina::import(&text, hand_written) {
         Ok(imported) => {
             let counts = (imported.questions_found, imported.questions);
             finish(globals, args, imported.file, imported.omissions, counts).await
@@ -53,7 +55,8 @@ pub(super) async fn import(globals: &Globals, args: &Convert) -> Exit {
                 list(omissions);
             }
             let is_usage = !matches!(error, ImportError::NothingLeft { .. });
-            term::error(&format!("cannot import {name}: {error}"), &[], None);
+            let hint = (!is_usage && hand_written == HandWritten::LeaveOut).then_some("try --infer-checks");
+            term::error(&format!("cannot import {name}: {error}"), &[], hint);
             if is_usage { Exit::Usage } else { Exit::Failed }
         }
     }

@@ -130,6 +130,7 @@ async fn plan(globals: &Globals, args: &JudgeCheckArgs, paths: &Paths, parts: Pa
     .map_err(|error| planning::invalid(&error))?;
     check.limit(&mut plan);
     let run_settings = RunSettings {
+        benchmark: check.benchmark(),
         config: &config,
         evaluation: &evaluation,
         participants: &participants,

@@ -67,6 +67,7 @@ fn a_checkpoint_of_which_nothing_remains_fails_and_another_file_is_a_usage_error
     assert_eq!(ran.code, 1);
     assert!(ran.err.contains("question 1+3: template has a hand-written `verify()`: not taken over"), "{}", ran.err);
     assert!(ran.err.contains("no question of the checkpoint can be taken over"), "{}", ran.err);
+    assert!(ran.err.contains("hint: try --infer-checks"), "{}", ran.err);
     assert!(!person.path("project/sums.json").exists());
     assert_eq!(person.run(&["verify", "import", "sums.jsonld", "--json"]).code, 1);
     person.write("project/other.json", "{\"name\": 1}");

@@ -1,5 +1,7 @@
 //! Classes: their annotated attributes, assignments, methods and nested classes.
 
+use serde_json::Value;
+
 use super::Unreadable;
 use super::expression::{Expression, NotLiteral};
 use super::lexer::{self, Line, Token};
@@ -36,8 +38,8 @@ pub(in crate::karenina) enum Statement {
     },
     /// `name = value`.
     Assignment { name: String, line: usize, value: Result<Expression, NotLiteral> },
-    /// A method. Its body is not read.
-    Method { name: String, line: usize },
+    /// A method. Of its body only a literal that it assigns to `self.correct` is read.
+    Method { name: String, line: usize, correct: Option<Value> },
     /// A nested class.
     Class(Class),
     /// Anything else.
@@ -90,10 +92,10 @@ fn statement(head: &Line, body: &[Line], depth: usize) -> Option<Statement> {
         [Token::Name(word), ..] if word == "import" || word == "from" => None,
         [Token::Text(_)] | [Token::Symbol('.'), Token::Symbol('.'), Token::Symbol('.')] => None,
         [Token::Name(word), Token::Name(name), ..] if word == "def" => {
-            Some(Statement::Method { name: name.clone(), line })
+            Some(Statement::Method { name: name.clone(), line, correct: correct(body) })
         }
         [Token::Name(word), Token::Name(def), Token::Name(name), ..] if word == "async" && def == "def" => {
-            Some(Statement::Method { name: name.clone(), line })
+            Some(Statement::Method { name: name.clone(), line, correct: correct(body) })
         }
         [Token::Name(word), Token::Name(name), rest @ ..] if word == "class" => {
             class(name, rest, body, depth).map_or(other, |class| Some(Statement::Class(class)))
@@ -111,6 +113,22 @@ fn statement(head: &Line, body: &[Line], depth: usize) -> Option<Statement> {
             Some(Statement::Assignment { name: name.clone(), line, value: Expression::parse(rest) })
         }
         _ => other,
+    }
+}
+
+/// Returns the literal that the lines of a method assign to `self.correct`, if there is exactly one assignment.
+fn correct(body: &[Line]) -> Option<Value> {
+    let mut assigned = body.iter().filter_map(|line| match line.tokens.as_slice() {
+        [Token::Name(owner), Token::Symbol('.'), Token::Name(name), Token::Symbol('='), value @ ..]
+            if owner == "self" && name == "correct" =>
+        {
+            Some(Expression::parse(value).and_then(Expression::literal).ok())
+        }
+        _ => None,
+    });
+    match (assigned.next(), assigned.next()) {
+        (Some(only), None) => only,
+        _ => None,
     }
 }
 

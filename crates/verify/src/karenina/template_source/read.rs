@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{CHECKS, FLAGS};
+use super::infer::infer;
+use super::{CHECKS, FLAGS, HandWritten};
 use crate::karenina::omission::Omitted;
 use crate::karenina::python::{Class, Expression, Module, Statement, module};
 
@@ -23,7 +24,7 @@ const FIELD_ARGUMENTS: [&str; 5] = ["description", "ground_truth", "verify_with"
 const CLASS_ATTRIBUTES: [&str; 3] = ["model_config", "id", "regex"];
 
 /// Reads the source text of a template.
-pub(in crate::karenina) fn read(source: &str) -> TemplateRead {
+pub(in crate::karenina) fn read(source: &str, hand_written: HandWritten) -> TemplateRead {
     let left_out = |omitted| TemplateRead { template: None, omitted: vec![omitted] };
     let Module { classes, other_lines } = match module(source) {
         Ok(module) => module,
@@ -41,7 +42,12 @@ pub(in crate::karenina) fn read(source: &str) -> TemplateRead {
     }
     match other_lines.first() {
         Some(line) => left_out(Omitted::Statement { line: *line }),
-        None => read_class(class),
+        None => {
+            let read = read_class(class);
+            let is_code = read.omitted.contains(&Omitted::HandWrittenVerify);
+            let inferred = if is_code && hand_written == HandWritten::Infer { infer(class) } else { None };
+            inferred.unwrap_or(read)
+        }
     }
 }
 
@@ -54,7 +60,7 @@ fn read_class(class: &Class) -> TemplateRead {
         match statement {
             Statement::Method { name, .. } if name == "verify" => reasons.push(Omitted::HandWrittenVerify),
             Statement::Method { name, .. } if name == "verify_granular" => notes.push(Omitted::HandWrittenScore),
-            Statement::Method { name, line } => reasons.push(Omitted::Method { name: name.clone(), line: *line }),
+            Statement::Method { name, line, .. } => reasons.push(Omitted::Method { name: name.clone(), line: *line }),
             Statement::Assignment { name, .. } | Statement::Attribute { name, .. }
                 if CLASS_ATTRIBUTES.contains(&name.as_str()) || name.starts_with('_') => {}
             Statement::Attribute { name, line, annotation, value } => match value {
@@ -148,7 +154,7 @@ fn read_field(name: &str, annotation: Option<&Expression>, arguments: &Arguments
 }
 
 /// Returns the type of an annotation. Whether a value may be missing does not matter: a judge may always leave it out.
-fn read_type(annotation: &Expression) -> Option<Value> {
+pub(super) fn read_type(annotation: &Expression) -> Option<Value> {
     match annotation {
         Expression::Name(name) => match name.as_str() {
             "bool" | "str" | "int" | "float" | "date" => Some(name.as_str().into()),
@@ -180,7 +186,7 @@ fn read_union(types: &[Expression]) -> Option<Value> {
 }
 
 /// Converts a truth as the other side does when it compares: texts of numbers are numbers, and numbers may be booleans.
-fn as_type(truth: Value, kind: &Value) -> Value {
+pub(super) fn as_type(truth: Value, kind: &Value) -> Value {
     let number = truth.as_f64().or_else(|| truth.as_str().and_then(|text| text.trim().parse().ok()));
     match (kind.as_str(), number) {
         (Some("bool"), Some(number)) if truth.is_number() => (number != 0.0).into(),
