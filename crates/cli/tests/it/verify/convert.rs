@@ -39,8 +39,9 @@ fn an_imported_checkpoint_is_a_valid_benchmark_and_the_rest_is_listed() {
     question 1+3: left out: no template and no trait remain
     ");
     person.write("project/model.yaml", "prompts: {}\n");
-    let model = "scripted:model.yaml";
-    let checked = person.run(&["verify", "check", "sums.json", "-m", model, "--judge", model, "--json"]);
+    person.write("project/judge.yaml", "prompts: {}\n");
+    let models = ["-m", "scripted:model.yaml", "--judge", "scripted:judge.yaml", "--json"];
+    let checked = person.run(&[&["verify", "check", "sums.json"], &models[..]].concat());
     assert_eq!((checked.code, &json_of(&checked)["questions"]), (0, &json!(["2+2"])), "{}", checked.err);
     let again = person.run(&["verify", "import", "sums.jsonld", "-o", "sums.json"]);
     assert_eq!(again.code, 2);

@@ -70,7 +70,13 @@ fn many_logs_are_judged_at_once_and_their_results_can_be_judged_again() {
 fn errors_name_the_log_and_the_fix() {
     let person = person();
     person.write("project/log.json", "[{\"role\": \"assistant\", \"content\": \"It is 4.\"}]");
-    insta::assert_snapshot!(screen(&trace(&person, &["log.json"])), @"");
+    insta::assert_snapshot!(screen(&trace(&person, &["log.json"])), @r"
+    exit 2
+    --- stdout
+    --- stderr
+    error: log.json: the question is not known: its first message is not the text of a question, and it has no `question_id`
+    hint: name it with --question ID
+    ");
     let with_model = trace(&person, &["log.json", "-m", "scripted:judge.yaml"]);
     assert_eq!(with_model.code, 2);
     assert!(with_model.err.contains("-m has no effect"), "{}", with_model.err);

@@ -486,6 +486,8 @@ fn template(unit: &UnitResult) -> TemplateResult {
         extracted: Some(extracted),
         truth,
         reason: (!passed).then(|| "the values differ".to_owned()),
+        similarity: None,
+        overruled: None,
     };
     let unknown = FieldResult {
         name: "mentions_unit".to_owned(),
@@ -494,6 +496,8 @@ fn template(unit: &UnitResult) -> TemplateResult {
         extracted: None,
         truth: json!("kg"),
         reason: Some("the judge extracted nothing".to_owned()),
+        similarity: None,
+        overruled: None,
     };
     let mut fields = vec![
         field(subject.field, passed, json!(if passed { truth } else { truth - 1 }), json!(truth)),
