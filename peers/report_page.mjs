@@ -275,6 +275,33 @@ const scenarios = {
     return seen;
   },
 
+  // A large run: views stay small, and the last unit opens.
+  async large(page) {
+    const seen = { millis: {} };
+    const timed = async (name, action) => {
+      const start = Date.now();
+      await action();
+      seen.millis[name] = Date.now() - start;
+    };
+    const elements = () => page.evaluate(() => document.querySelectorAll('main *').length);
+    await timed('open', () => open(page));
+    seen.units = (await page.locator('.bar [data-view=units]').innerText()).replace('\n', ' ');
+    await timed('units', () => go(page, 'view=units'));
+    seen.list = await elements();
+    await timed('matrix', () => go(page, 'view=matrix'));
+    seen.matrix = await elements();
+    const all = await ids(page);
+    const { id } = all.at(-1);
+    await timed('unit', () => go(page, new URLSearchParams({ u: id }).toString()));
+    await page.waitForSelector('.trace');
+    seen.last = [id, await page.locator('.facts code').first().innerText()];
+    await timed('search', async () => {
+      await go(page, 'view=units&q=no+such+text+anywhere');
+      await page.waitForSelector('.empty');
+    });
+    return seen;
+  },
+
   // Every unit gets the same excerpts and traits.
   async excerpts(page) {
     await page.addInitScript(() => {

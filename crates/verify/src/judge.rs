@@ -1,5 +1,7 @@
 //! The judge of one unit: requests with a fixed form of the answer, and repairs of answers in another form.
 
+mod investigation;
+
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -12,6 +14,8 @@ use crate::journaled::{JournaledRequests, RequestContext, RequestOwner, Steps, S
 use crate::judge_prompt::{JudgePrompt, repair};
 use crate::model_under_test::Judge;
 
+pub(crate) use investigation::Investigation;
+
 /// How often a judge may correct an answer in the wrong form.
 const MAX_REPAIRS: u32 = 2;
 
@@ -23,6 +27,8 @@ pub(crate) struct UnitJudge {
     is_replay: bool,
     usage: Usage,
     actual_model: Option<String>,
+    /// The time and the retries of investigations.
+    investigated: Vec<Totals>,
 }
 
 /// A judge's answer in the required form.
@@ -45,8 +51,8 @@ pub(crate) enum JudgeError {
     Stopped(StopCause),
 }
 
-/// A judge has no tools.
-struct NoContext;
+/// The context of a judge without tools.
+pub(crate) struct NoContext;
 
 impl RequestContext for NoContext {
     fn tool_set(&self) -> &'static str {
@@ -64,7 +70,7 @@ impl RequestContext for NoContext {
 
 impl UnitJudge {
     pub(crate) fn new(judge: Arc<Judge>, unit: UnitId, steps: Arc<Steps>, is_replay: bool) -> Self {
-        Self { judge, unit, steps, is_replay, usage: Usage::default(), actual_model: None }
+        Self { judge, unit, steps, is_replay, usage: Usage::default(), actual_model: None, investigated: Vec::new() }
     }
 
     pub(crate) fn judge(&self) -> &Judge {
@@ -92,7 +98,9 @@ impl UnitJudge {
     }
 
     pub(crate) fn totals(&self) -> Totals {
-        self.steps.totals()
+        let mut totals = self.steps.totals();
+        self.investigated.iter().for_each(|other| totals.merge(other.clone()));
+        totals
     }
 
     /// Sends a request. `read` accepts the answer or says what is wrong with it, in text that the judge reads.

@@ -6,6 +6,7 @@
 
 mod data;
 mod evidence;
+mod investigation;
 mod rubric;
 
 use std::fmt::Write as _;
@@ -16,6 +17,7 @@ use wharf_protocol::{Message, Role};
 
 use data::Delimited;
 pub(crate) use evidence::{EvidenceItem, collect_excerpts, explain, replace_excerpts};
+pub(crate) use investigation::investigate;
 pub(crate) use rubric::{TraitNotes, check_presence, count_items, evaluate_traits};
 
 /// Version of the prompts. It is a part of every unit's id. Increase it with every change of a prompt.

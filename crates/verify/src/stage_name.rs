@@ -32,8 +32,6 @@ pub enum StageName {
     RubricEvaluation,
     /// Fails traits without a supporting excerpt.
     DeepJudgmentRubricAutofail,
-    /// Agents evaluate traits. Not available yet.
-    AgenticRubricEvaluation,
     /// Builds the result. Always runs, and runs last.
     Finalize,
 }
@@ -55,7 +53,6 @@ impl StageName {
             Self::DeepJudgmentAutofail => "deep_judgment_autofail",
             Self::RubricEvaluation => "rubric_evaluation",
             Self::DeepJudgmentRubricAutofail => "deep_judgment_rubric_autofail",
-            Self::AgenticRubricEvaluation => "agentic_rubric_evaluation",
             Self::Finalize => "finalize",
         }
     }

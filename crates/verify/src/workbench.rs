@@ -1,6 +1,7 @@
 //! The servers of trials, opened by the host: shared by the trials of a model, or started for each one.
 
 mod offered;
+mod read_only;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,6 +15,7 @@ use crate::benchmark::Isolation;
 use crate::servers::ServerSet;
 use crate::tool_set::PlannedTools;
 pub(crate) use offered::OfferedTools;
+pub(crate) use read_only::ReadOnlyTools;
 
 /// How long the servers of a trial may take to open. Each has its own timeouts; this covers the queue before them.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(10 * 60);

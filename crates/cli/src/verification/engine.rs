@@ -10,8 +10,8 @@ use wharf::verify::report::BenchmarkText;
 use wharf::verify::store::{NewRun, Recovery};
 use wharf::verify::worker::{Stop, Worker, WorkerOptions, WorkerReport};
 use wharf::verify::{
-    Benchmark, BenchmarkRunner, Budget, EvaluationOptions, JUDGE_PROMPT_VERSION, Plan, RunId, RunStore, StoreError,
-    ToolSets, VerificationConfig,
+    Benchmark, BenchmarkRunner, Budget, EvaluationOptions, JUDGE_PROMPT_VERSION, Plan, RunId, RunStore, Selection,
+    StoreError, ToolSets, VerificationConfig,
 };
 
 use super::display::RunDisplay;
@@ -51,6 +51,9 @@ pub(crate) struct RunSettings<'a> {
     pub(crate) participants: &'a Participants,
     pub(crate) tool_sets: &'a ToolSets,
     pub(crate) replicates: u32,
+    pub(crate) selection: &'a Selection,
+    /// Whether the run is the replay of a recording.
+    pub(crate) is_replay: bool,
 }
 
 impl RunSettings<'_> {
@@ -67,6 +70,8 @@ impl RunSettings<'_> {
             "evaluation": self.evaluation,
             "judge_prompt_version": JUDGE_PROMPT_VERSION,
             "replicates": self.replicates,
+            "selection": self.selection,
+            "is_replay": self.is_replay,
             "models": models,
             "judges": judges,
             "embedding": embedding.as_ref().map(|of| format!("{}:{}", of.embedder.interface(), of.embedder.name())),

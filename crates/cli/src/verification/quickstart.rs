@@ -80,6 +80,8 @@ async fn run_in(globals: &Globals, folder: &Path) -> Result<Quickstart, UsageErr
         participants: &participants,
         tool_sets: &tool_sets,
         replicates: 1,
+        selection: &Selection::default(),
+        is_replay: false,
     };
     let settings = settings.to_json();
     let failed = |error| store::failed(&error);

@@ -203,12 +203,16 @@ fn check(
 
 /// Returns the options without servers: those of the command line and the configuration never enter a run.
 fn own_globals(globals: &Globals) -> Result<Globals, UsageError> {
-    let given = [("--mcp", !globals.mcp.is_empty()), ("--header", !globals.header.is_empty())];
+    let given = [
+        ("--mcp", !globals.mcp.is_empty()),
+        ("--header", !globals.header.is_empty()),
+        ("--env", !globals.env.is_empty()),
+    ];
     if let Some((flag, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
-        let hint = "write the server into the benchmark, under `servers`, or into the model file";
+        let hint = "write the server with its settings into the benchmark, under `servers`, or into the model file";
         return Err(usage_error(format!("{flag} has no effect on a verification run"), Some(hint)));
     }
-    Ok(Globals { only_mcp: true, env: Vec::new(), ..globals.clone() })
+    Ok(Globals { only_mcp: true, ..globals.clone() })
 }
 
 /// Replaces the demo server's notation by the command that starts it: this program.

@@ -70,6 +70,11 @@ impl Steps {
         Self { journal, owner, stop, redactor, time_limit: None, start: Instant::now(), state }
     }
 
+    /// Returns the steps of the same owner with their own time limit and totals.
+    pub(crate) fn sibling(&self) -> Self {
+        Self::new(Arc::clone(&self.journal), self.owner.clone(), self.redactor.clone())
+    }
+
     /// Sets the time limit. It counts recorded steps with the time that they took.
     #[must_use]
     pub(crate) fn with_time_limit(mut self, limit: Option<Duration>) -> Self {
@@ -219,6 +224,11 @@ impl Steps {
 }
 
 impl Totals {
+    /// Adds the time and the retries of other steps.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.add(Attempt { millis: other.millis, retries: other.retries });
+    }
+
     fn add(&mut self, attempt: Attempt) {
         self.millis = self.millis.saturating_add(attempt.millis);
         for (kind, count) in attempt.retries {

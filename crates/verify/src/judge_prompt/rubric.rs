@@ -16,11 +16,13 @@ pub(crate) struct TraitNotes<'a> {
     pub(crate) description: Option<&'a str>,
     /// Excerpts of the answer that the judge has given before.
     pub(crate) excerpts: Option<&'a str>,
+    /// What the judge has found out before, with tools.
+    pub(crate) findings: Option<&'a str>,
 }
 
 /// Asks the judge to evaluate traits.
 pub(crate) fn evaluate_traits(judged: JudgedAnswer<'_>, notes: TraitNotes<'_>, schema: Value) -> JudgePrompt {
-    let TraitNotes { reference, description, excerpts } = notes;
+    let TraitNotes { reference, description, excerpts, findings } = notes;
     let mut task = "You read an answer to a question and evaluate qualities of the answer. The form describes each quality. \
         Evaluate each one on its own: a high value of one says nothing about another. Base every value on what the answer \
         contains. Write the reasoning before the value."
@@ -31,9 +33,13 @@ pub(crate) fn evaluate_traits(judged: JudgedAnswer<'_>, notes: TraitNotes<'_>, s
     if excerpts.is_some() {
         task.push_str("\nThe excerpts were copied from the answer before by you. Base the reasoning on them.");
     }
+    if findings.is_some() {
+        task.push_str("\nThe findings are those of your investigation. Base the reasoning on them.");
+    }
     let reference = reference.map(|text| Section { name: "reference", what: "the reference answer", text });
     let excerpts = excerpts.map(|text| Section { name: "excerpts", what: "the excerpts", text });
-    let sections: Vec<Section<'_>> = reference.into_iter().chain(excerpts).collect();
+    let findings = findings.map(|text| Section { name: "findings", what: "the findings", text });
+    let sections: Vec<Section<'_>> = reference.into_iter().chain(excerpts).chain(findings).collect();
     prompt_with(&task, judged, &sections, schema)
 }
 

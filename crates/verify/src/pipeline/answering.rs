@@ -17,20 +17,24 @@ use crate::workbench::{TrialServers, TrialTools};
 /// Gets the answer of a trial. An error of the journal ends the trial without one.
 pub(super) async fn answer(trial: &TrialContext) -> Result<Answer, JournalError> {
     let denials = Arc::<Denials>::default();
-    let tools = if trial.is_replay {
-        TrialTools::replayed(&trial.tools)
-    } else {
-        let servers = TrialServers {
-            model: &trial.model.label,
-            servers: &trial.servers,
-            isolation: trial.isolation,
-            planned: &trial.tools,
-        };
-        trial.pool.open(&servers, Arc::clone(&denials) as _).await
-    };
+    let tools = open_tools(trial, &denials).await;
     let answer = run(trial, &tools, denials).await;
     tools.close().await;
     answer
+}
+
+/// Opens the tools of a trial. A replay starts no server.
+pub(super) async fn open_tools(trial: &TrialContext, denials: &Arc<Denials>) -> TrialTools {
+    if trial.is_replay {
+        return TrialTools::replayed(&trial.tools);
+    }
+    let servers = TrialServers {
+        model: &trial.model.label,
+        servers: &trial.servers,
+        isolation: trial.isolation,
+        planned: &trial.tools,
+    };
+    trial.pool.open(&servers, Arc::clone(denials) as _).await
 }
 
 async fn run(trial: &TrialContext, tools: &TrialTools, denials: Arc<Denials>) -> Result<Answer, JournalError> {

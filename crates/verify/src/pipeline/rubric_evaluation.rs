@@ -1,6 +1,7 @@
 //! The traits of the question: a judge and regular expressions evaluate them. A trait that cannot be evaluated does not
 //! end the unit and does not change its verdict.
 
+mod agentic;
 mod judging;
 
 use std::sync::Arc;

@@ -86,6 +86,9 @@ impl Plan {
     }
 }
 
+/// The assumed number of requests for a trait that an agent investigates.
+const AGENTIC_REQUESTS: usize = 4;
+
 /// Returns the number of requests for a template, if all excerpts are found.
 fn template_requests(input: &PlanInput<'_>) -> u64 {
     match input.evaluation.deep_judgment.template {
@@ -107,10 +110,11 @@ fn rubric_requests(question: &Question, input: &PlanInput<'_>) -> u64 {
         .collect();
     let has_presence_check = traits.iter().any(|of| of.definition.if_present);
     let metrics = traits.iter().filter(|of| matches!(of.definition.kind, TraitKind::Metric(_))).count();
+    let agentic = traits.iter().filter(|of| matches!(of.definition.kind, TraitKind::Agentic(_))).count();
     let deep = &input.evaluation.deep_judgment;
     let with_excerpts = traits.iter().filter(|of| excerpt_rules(&of.definition, deep).is_some()).count();
     let shared = requests(&traits, input.evaluation).len();
-    (shared + 2 * with_excerpts + metrics + usize::from(has_presence_check)) as u64
+    (shared + 2 * with_excerpts + AGENTIC_REQUESTS * agentic + metrics + usize::from(has_presence_check)) as u64
 }
 
 fn tokens(chars: usize) -> u64 {

@@ -195,6 +195,10 @@ impl Session {
         if self.end.is_some() || self.is_claiming || self.is_drained || releases_behind || wanted == 0 {
             return;
         }
+        // While some are ready, a claim takes several at once.
+        if !self.ready.is_empty() && wanted < in_flight.div_ceil(8) {
+            return;
+        }
         self.is_claiming = true;
         let (store, budget, options) = (Arc::clone(&self.store), Arc::clone(&self.budget), self.options.clone());
         self.background.spawn(async move {

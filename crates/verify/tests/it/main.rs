@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue should stop")]
 
+mod agentic;
 mod agents;
 mod assertion;
 mod benchmark;

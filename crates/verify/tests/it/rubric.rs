@@ -315,8 +315,8 @@ async fn traits_that_cannot_be_evaluated_are_errors_of_the_plan() {
     let judge = judge_says(json!({}));
     let cases = [
         (
-            json!({"kind": "agentic", "description": "d", "result": "boolean"}),
-            "trait `t` cannot be evaluated: the kind `agentic` is not available",
+            json!({"kind": "agentic", "description": "d", "result": "boolean", "materialize_trace": true}),
+            "trait `t` cannot be evaluated: `materialize_trace` is not available",
         ),
         (
             json!({"kind": "llm_boolean", "description": "d", "deep_judgment": {"search": true}}),

@@ -65,13 +65,13 @@ pub(super) struct SettingsArgs {
     /// Run this many trials at the same time [default: 4]
     #[arg(long, value_name = "N")]
     pub(super) concurrency: Option<u32>,
-    /// Stop before this cost is exceeded, in US dollars
+    /// Begin nothing more after this cost, in US dollars
     #[arg(long, value_name = "USD")]
     pub(super) max_cost: Option<f64>,
-    /// Stop before this number of tokens is exceeded
+    /// Begin nothing more after this number of tokens
     #[arg(long, value_name = "N")]
     pub(super) max_tokens: Option<u64>,
-    /// Stop after this time, in seconds
+    /// Begin nothing more after this time, in seconds
     #[arg(long, value_name = "SECONDS")]
     pub(super) max_time: Option<f64>,
     /// Fail unless every model reaches this accuracy, in percent
@@ -136,6 +136,9 @@ pub(super) struct SelectionArgs {
     /// Ask only the question with this id (repeatable)
     #[arg(long, value_name = "ID")]
     pub(super) only: Vec<String>,
+    /// Ask only questions with this keyword (repeatable)
+    #[arg(long, value_name = "KEYWORD")]
+    pub(super) keyword: Vec<String>,
     /// Ask only the first N questions
     #[arg(long, value_name = "N")]
     pub(super) limit: Option<usize>,
@@ -143,7 +146,7 @@ pub(super) struct SelectionArgs {
 
 impl SelectionArgs {
     pub(super) fn selection(&self) -> Selection {
-        Selection { only: self.only.clone(), limit: self.limit }
+        Selection { only: self.only.clone(), keywords: self.keyword.clone(), limit: self.limit }
     }
 }
 
@@ -159,7 +162,8 @@ pub(crate) struct VerifyRun {
     pub(super) benchmark: PathBuf,
     #[command(flatten)]
     pub(super) selection: SelectionArgs,
-    /// Resume a run, the latest one of this benchmark by default: nothing on record is paid again
+    /// Resume a run, by default the latest one with the same questions, models and judges: nothing on record is paid
+    /// again
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
     pub(super) resume: Option<String>,
     /// Run units again that failed or are invalid; resumes a run

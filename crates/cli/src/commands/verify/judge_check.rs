@@ -136,6 +136,8 @@ async fn plan(globals: &Globals, args: &JudgeCheckArgs, paths: &Paths, parts: Pa
         participants: &participants,
         tool_sets: &tool_sets,
         replicates,
+        selection: &Selection::default(),
+        is_replay: false,
     };
     let mut run_settings = run_settings.to_json();
     run_settings["labels"] = labels.into();

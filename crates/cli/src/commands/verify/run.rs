@@ -1,20 +1,22 @@
 //! `wharf verify run`: plan a benchmark, run it, and report the results.
 
+mod record;
 mod report;
+mod resume;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use wharf::agent::models::has_price;
 use wharf::verify::logged::LoggedModels;
 use wharf::verify::recording::Recording;
-use wharf::verify::store::Rerun;
 use wharf::verify::{
-    Benchmark, BenchmarkRunner, Budget, Plan, PlanInput, RunId, RunStore, RunnerParts, Selection, ServerSet,
-    StoreError, ToolSet, ToolSets, Verdict, VerificationConfig,
+    Benchmark, BenchmarkRunner, Budget, Plan, PlanInput, RunStore, RunnerParts, Selection, ServerSet, StoreError,
+    ToolSet, ToolSets, VerificationConfig,
 };
 
-use super::args::{RerunArg, VerifyRun};
+use super::args::VerifyRun;
 use super::settings;
 use crate::config::Paths;
 use crate::error::{UsageError, usage_error};
@@ -28,9 +30,13 @@ use crate::verification::participants::{Availability, ModelFactory, Participants
 use crate::verification::workbench::{CliWorkbench, DeclaringFiles, Unplannable};
 use crate::verification::{benchmark_file, outputs, planning, store};
 use report::Finished;
+use resume::Wanted;
 
 /// What is printed after the first interruption.
 const INTERRUPTED: &str = "interrupted; finishing the trials in flight (press Ctrl-C again to stop now)";
+
+/// Interfaces whose requests cost nothing.
+const FREE_INTERFACES: [&str; 3] = ["manual", "ollama", "scripted"];
 
 /// A run before its trials are executed.
 struct Prepared {
@@ -95,7 +101,8 @@ async fn prepare(globals: &Globals, args: &VerifyRun, logged: Option<LoggedModel
         // A replay starts no server.
         recorded_tool_sets(recording)?
     } else {
-        check_parts(&benchmark, &config, &participants)?;
+        check_parts(&benchmark, &config, &participants, &args.selection.selection())?;
+        warn_about_prices(&config, &participants);
         if logged.is_some() {
             // The answers exist already, so no server is started and no command needs approval.
             ToolSets::default()
@@ -111,7 +118,8 @@ async fn prepare(globals: &Globals, args: &VerifyRun, logged: Option<LoggedModel
         }
     };
     let workbench = Arc::new(workbench);
-    plan(args, &paths, Parts { benchmark, config, participants, tool_sets, recording, workbench, logged }).await
+    let parts = Parts { benchmark, config, participants, tool_sets, recording, workbench, logged };
+    plan(args, &paths, globals.quiet, parts).await
 }
 
 /// Checks before servers start that everything fits together, except for the tools.
@@ -119,6 +127,7 @@ fn check_parts(
     benchmark: &Benchmark,
     config: &VerificationConfig,
     participants: &Participants,
+    selection: &Selection,
 ) -> Result<(), UsageError> {
     let sets = ServerSet::all(benchmark, &participants.models);
     let tool_sets = ToolSets(sets.iter().map(|set| (set.key(), ToolSet::default())).collect());
@@ -132,7 +141,7 @@ fn check_parts(
         embedding: participants.embedding.as_ref(),
         tool_sets: &tool_sets,
         allow_self_judging: config.allow_self_judging.unwrap_or_default(),
-        selection: &Selection::default(),
+        selection,
     };
     Plan::new(&input).map(drop).map_err(|error| planning::invalid(&error))
 }
@@ -141,12 +150,13 @@ fn has_servers(benchmark: &Benchmark) -> bool {
     !benchmark.servers.is_empty() || benchmark.questions.iter().any(|question| !question.servers.is_empty())
 }
 
-async fn plan(args: &VerifyRun, paths: &Paths, parts: Parts) -> Result<Prepared, Unplannable> {
+async fn plan(args: &VerifyRun, paths: &Paths, quiet: bool, parts: Parts) -> Result<Prepared, Unplannable> {
     let Parts { benchmark, config, participants, tool_sets, recording, workbench, logged } = parts;
     let config = &config;
     let evaluation = planning::evaluation(config);
     // A log has one answer of each of its models.
     let replicates = if logged.is_some() { 1 } else { planning::replicates(config, &benchmark) };
+    let selection = args.selection.selection();
     let plan = Plan::new(&PlanInput {
         benchmark: &benchmark,
         models: &participants.models,
@@ -156,7 +166,7 @@ async fn plan(args: &VerifyRun, paths: &Paths, parts: Parts) -> Result<Prepared,
         embedding: participants.embedding.as_ref(),
         tool_sets: &tool_sets,
         allow_self_judging: config.allow_self_judging.unwrap_or_default(),
-        selection: &args.selection.selection(),
+        selection: &selection,
     });
     let mut plan = plan.map_err(|error| planning::invalid(&error))?;
     if let Some(logged) = &logged {
@@ -169,17 +179,26 @@ async fn plan(args: &VerifyRun, paths: &Paths, parts: Parts) -> Result<Prepared,
         participants: &participants,
         tool_sets: &tool_sets,
         replicates,
+        selection: &selection,
+        is_replay: recording.is_some(),
     };
     let store_file = store::file(args.store.as_deref(), paths)?;
     let opened: Arc<dyn RunStore> = Arc::new(store::open(&store_file).await?);
     let failed = |error: StoreError| store::failed(&error);
-    let resumed = resumed(args, &*opened, &benchmark).await?;
+    let settings = run_settings.to_json();
+    let wanted = Wanted { benchmark: &benchmark, plan: &plan, settings: &settings };
+    let resumed = resume::find(args, &*opened, &wanted).await?;
+    if let Some(file) = &args.record {
+        record::check_target(file, resumed.as_ref()).await?;
+    }
     let run = match resumed {
         Some(run) => {
             opened.set_plan(&run, &plan.trials).await.map_err(failed)?;
+            resume::rerun(args, &*opened, &run).await.map_err(failed)?;
+            resume::announce(&*opened, &run, quiet).await.map_err(failed)?;
             run
         }
-        None => engine::create(&*opened, &benchmark.name, run_settings.to_json(), &plan).await.map_err(failed)?,
+        None => engine::create(&*opened, &benchmark.name, settings, &plan).await.map_err(failed)?,
     };
     let name = benchmark.name.clone();
     let redactor = participants.redactor.clone();
@@ -211,31 +230,25 @@ async fn plan(args: &VerifyRun, paths: &Paths, parts: Parts) -> Result<Prepared,
     Ok(Prepared { planned, config: config.clone(), benchmark: name, store_file, outputs, workbench, redactor })
 }
 
-/// Returns the run to resume: the named one, or the latest of the benchmark. Makes units run again that are asked for.
-async fn resumed(args: &VerifyRun, store: &dyn RunStore, benchmark: &Benchmark) -> Result<Option<RunId>, UsageError> {
-    let failed = |error: StoreError| store::failed(&error);
-    let run = match args.resume.as_deref() {
-        None if args.rerun.is_empty() => return Ok(None),
-        Some(id) if !id.is_empty() => store.run(&store::run_id(id)).await.map_err(failed)?.0.id,
-        _ => {
-            let runs = store.runs().await.map_err(failed)?;
-            let latest = runs.into_iter().find(|run| run.benchmark == benchmark.name);
-            let missing = || {
-                let message = format!("no run of benchmark `{}` in the store", benchmark.name);
-                usage_error(message, Some("start one without --resume"))
-            };
-            latest.ok_or_else(missing)?.id
-        }
-    };
-    store.rerun(&run, &Rerun::ProviderFailures).await.map_err(failed)?;
-    for which in &args.rerun {
-        let verdict = match which {
-            RerunArg::Failed => Verdict::Failed,
-            RerunArg::Invalid => Verdict::Invalid,
-        };
-        store.rerun(&run, &Rerun::Verdict(verdict)).await.map_err(failed)?;
+/// Warns about models that a limit of the cost does not count.
+fn warn_about_prices(config: &VerificationConfig, participants: &Participants) {
+    if config.max_cost_usd.is_none() {
+        return;
     }
-    Ok(Some(run))
+    let models = participants.models.iter().map(|model| (&model.label, &model.settings));
+    let judges = participants.judges.iter().map(|judge| (&judge.label, &judge.settings));
+    let mut uncounted: Vec<&str> = models
+        .chain(judges)
+        .filter(|(_, settings)| !FREE_INTERFACES.contains(&settings.interface.as_str()))
+        .filter(|(_, settings)| !has_price(&settings.interface, &settings.name))
+        .map(|(label, _)| label.as_str())
+        .collect();
+    uncounted.dedup();
+    if !uncounted.is_empty() {
+        let message = format!("--max-cost does not count {}: the price is not known", uncounted.join(", "));
+        term::warning(&message);
+        term::hint("limit them with --max-tokens");
+    }
 }
 
 async fn open_recording(file: &Path) -> Result<Recording, UsageError> {

@@ -21,12 +21,12 @@ use crate::stage_name::StageName;
 
 /// The evaluation of the traits of one unit.
 pub(super) struct Judging<'a> {
-    unit: &'a mut UnitContext,
-    trial: Arc<TrialContext>,
+    pub(super) unit: &'a mut UnitContext,
+    pub(super) trial: Arc<TrialContext>,
     /// What is evaluated.
-    text: String,
+    pub(super) text: String,
     /// Why the judge does not respond. It is not asked again.
-    failure: Option<ModelError>,
+    pub(super) failure: Option<ModelError>,
 }
 
 /// Why the stage ends before all traits are evaluated.
@@ -38,7 +38,7 @@ pub(super) enum Ended {
 }
 
 /// A value, or why there is none.
-type Asked<T> = Result<T, String>;
+pub(super) type Asked<T> = Result<T, String>;
 
 impl<'a> Judging<'a> {
     pub(super) fn new(unit: &'a mut UnitContext, text: String) -> Self {
@@ -62,7 +62,7 @@ impl<'a> Judging<'a> {
                 continue;
             }
             let together: Vec<&NamedTrait> = open.iter().map(|index| &traits[*index]).collect();
-            let judged = self.judge_together(&together, None).await?;
+            let judged = self.judge_together(&together, TraitNotes::default()).await?;
             for (index, judgment) in open.into_iter().zip(judged) {
                 results[index] = Some(result(&traits[index], judgment));
             }
@@ -116,18 +116,18 @@ impl<'a> Judging<'a> {
             TraitKind::LlmBoolean(_)
             | TraitKind::LlmScore(_)
             | TraitKind::LlmLiteral(_)
-            | TraitKind::LlmStructured(_)
-            | TraitKind::Agentic(_) => {
-                // Plans reject the kinds that are not evaluated.
-                TraitResult::new(of, TraitOutcome::Failed("the kind is not available".to_owned()))
+            | TraitKind::LlmStructured(_) => {
+                // They are in a request with others, or have excerpts.
+                failed(of, "the trait was not evaluated".to_owned())
             }
+            TraitKind::Agentic(agentic) => self.investigate(of, agentic).await?,
         })
     }
 
     /// Evaluates a trait from excerpts of the answer. Without an excerpt, it has no value.
     async fn judge_with_excerpts(&mut self, of: &NamedTrait, rules: ExcerptRules) -> Result<TraitResult, Ended> {
         if let Some(error) = &self.failure {
-            return Ok(TraitResult::new(of, TraitOutcome::Failed(error.to_string())));
+            return Ok(failed(of, error.to_string()));
         }
         let (trial, text) = (Arc::clone(&self.trial), self.text.clone());
         let description = of.definition.description.as_ref().or(of.definition.summary.as_ref()).unwrap_or(&of.name);
@@ -147,25 +147,25 @@ impl<'a> Judging<'a> {
         };
         let excerpts = match self.asked(collected)? {
             Ok(excerpts) => excerpts,
-            Err(reason) => return Ok(TraitResult::new(of, TraitOutcome::Failed(reason))),
+            Err(reason) => return Ok(failed(of, reason)),
         };
         if excerpts.is_empty() {
             self.unit.unsupported_traits.push(of.name.clone());
-            let reason = "no excerpt of the answer supports a value".to_owned();
-            return Ok(TraitResult::new(of, TraitOutcome::Failed(reason)));
+            return Ok(failed(of, "no excerpt of the answer supports a value".to_owned()));
         }
         let listed = excerpts_text(&supported, &excerpts);
         self.unit.keep_excerpts(&supported, excerpts);
-        let mut judged = self.judge_together(&[of], Some(&listed)).await?;
+        let notes = TraitNotes { excerpts: Some(&listed), ..TraitNotes::default() };
+        let mut judged = self.judge_together(&[of], notes).await?;
         Ok(result(of, judged.pop().unwrap_or_else(|| Err("no value".to_owned()))))
     }
 
     /// Evaluates traits in one request. If the judge never fills the form completely, the usable values of its last answer
     /// count.
-    async fn judge_together(
+    pub(super) async fn judge_together(
         &mut self,
         traits: &[&NamedTrait],
-        excerpts: Option<&str>,
+        notes: TraitNotes<'_>,
     ) -> Result<Vec<Asked<TraitJudgment>>, Ended> {
         let trial = Arc::clone(&self.trial);
         let includes_truth =
@@ -176,7 +176,7 @@ impl<'a> Judging<'a> {
             _ => None,
         };
         let prompt =
-            evaluate_traits(self.judged(), TraitNotes { reference, description, excerpts }, form::schema(traits));
+            evaluate_traits(self.judged(), TraitNotes { reference, description, ..notes }, form::schema(traits));
         let last: Mutex<Vec<Asked<TraitJudgment>>> = Mutex::default();
         let read = |value: &Value| {
             let judgments = form::read(traits, value);
@@ -222,7 +222,7 @@ impl<'a> Judging<'a> {
 
     /// Handles a judge's failure: one that does not respond is not asked again, and an unusable answer does not end the
     /// unit.
-    fn asked<T>(&mut self, asked: Result<T, JudgeError>) -> Result<Asked<T>, Ended> {
+    pub(super) fn asked<T>(&mut self, asked: Result<T, JudgeError>) -> Result<Asked<T>, Ended> {
         match asked {
             Ok(value) => Ok(Ok(value)),
             Err(JudgeError::Stopped(cause)) => {
@@ -239,11 +239,16 @@ impl<'a> Judging<'a> {
     }
 }
 
-fn result(of: &NamedTrait, judgment: Asked<TraitJudgment>) -> TraitResult {
+/// Returns the result of a trait without a value.
+pub(super) fn failed(of: &NamedTrait, reason: String) -> TraitResult {
+    TraitResult::new(of, TraitOutcome::Failed(reason))
+}
+
+pub(super) fn result(of: &NamedTrait, judgment: Asked<TraitJudgment>) -> TraitResult {
     match judgment {
         Ok(TraitJudgment { value, reasoning }) => {
             TraitResult { reasoning, ..TraitResult::new(of, TraitOutcome::Value(value)) }
         }
-        Err(reason) => TraitResult::new(of, TraitOutcome::Failed(reason)),
+        Err(reason) => failed(of, reason),
     }
 }

@@ -19,7 +19,7 @@ use super::{blob, failed, id, now, steps};
 
 const RUN: &str = concat!(
     "SELECT run.*, (SELECT COUNT(*) FROM trial WHERE trial.run = run.id AND trial.state <> 'done' AND trial.in_plan = 1 \
-     AND trial.lease_until > ",
+     AND trial.lease_until > 0 AND trial.lease_until > ",
     now!(),
     ") AS running FROM run WHERE id = $1"
 );

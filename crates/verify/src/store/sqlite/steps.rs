@@ -98,6 +98,14 @@ impl BeginStep {
 impl Write for BeginStep {
     type Output = StepStart;
 
+    fn lease(&self) -> Option<&Lease> {
+        Some(&self.lease)
+    }
+
+    fn is_awaited(&self) -> bool {
+        true
+    }
+
     fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<StepStart, StoreError>> {
         Box::pin(async move {
             if let Some(id) = self.begin_first(connection).await? {
@@ -195,6 +203,10 @@ impl FinishStep {
 
 impl Write for FinishStep {
     type Output = ();
+
+    fn lease(&self) -> Option<&Lease> {
+        Some(&self.lease)
+    }
 
     fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<(), StoreError>> {
         const FINISH: &str = "UPDATE step SET state = 'done', failed = $5, result = $6, usage = $7, millis = $8 \

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
+use wharf_verify::report::HtmlWriter;
 
 use super::hostile;
 use super::sample::Sample;
@@ -127,6 +128,23 @@ fn details_load_when_a_unit_is_opened_in_chromium() {
     assert_eq!(seen["loaded_after_one"], 1);
     assert_eq!(seen["loaded_after_neighbor"], 1, "the neighbor is in the same chunk");
     assert!(seen["chunks"].as_u64().unwrap() > 4);
+}
+
+#[test]
+fn ten_thousand_units_open_in_chromium() {
+    let sample = Sample { questions: 1_250, models: 4, judges: 1, replicates: 2 };
+    let mut writer = HtmlWriter::new(Vec::new(), sample.input()).unwrap();
+    sample.each_unit(|mut unit| {
+        // Traces are loaded one chunk at a time; the number of units is what counts here.
+        unit.trace.truncate(1);
+        writer.add(&unit).unwrap();
+    });
+    let seen = play("large", &writer.finish().unwrap());
+    assert_eq!(seen["units"], "Units 10,000", "{seen}");
+    assert_eq!(seen["last"][0], seen["last"][1]);
+    for view in ["list", "matrix"] {
+        assert!(seen[view].as_u64().unwrap() < 10_000, "a view shows one page: {seen}");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use wharf::Redactor;
 use wharf::verify::recording::write_recording;
 use wharf::verify::report::{Summary, summarize};
 use wharf::verify::worker::{UnfinishedTrial, WorkerEnd, WorkerReport};
-use wharf::verify::{StoreError, VerificationConfig};
+use wharf::verify::{BudgetExceeded, StoreError, VerificationConfig};
 
 use super::super::args::VerifyRun;
 use crate::exit::Exit;
@@ -68,7 +68,9 @@ impl Finished<'_> {
         report_unfinished(&unfinished);
         let mut exit = self.exit(&end, &summary);
         exit = exit.max(self.write_files(args).await);
-        let resume = (end != WorkerEnd::Finished).then(|| resume_command(&self.planned.run.to_string()));
+        // A replay continues nothing: it is started again.
+        let can_resume = end != WorkerEnd::Finished && args.replay.is_none();
+        let resume = can_resume.then(|| resume_command(&self.planned.run.to_string()));
         if globals.json {
             let report = JsonReport {
                 version: 1,
@@ -89,8 +91,11 @@ impl Finished<'_> {
         if !globals.quiet {
             let files = self.outputs.iter().map(|output| &output.path).chain(&args.record);
             files.for_each(|file| term::note(&format!("wrote {}", file.display())));
+            term::note(&format!("run {} is stored in {}", self.planned.run, self.store_file.display()));
             if let Some(command) = &resume {
-                term::note(&format!("resume it with: {command}"));
+                let done: u64 = summary.models.iter().map(|model| model.units).sum();
+                term::note(&format!("stopped after {done} of {} units; resume with:", summary.planned));
+                term::line(&format!("  {command}"));
             }
         }
         exit
@@ -122,8 +127,12 @@ impl Finished<'_> {
             WorkerEnd::Stopped => Exit::Interrupted,
             WorkerEnd::Unfinished => Exit::Failed,
             WorkerEnd::Budget(exceeded) => {
-                let hint = "raise it with --max-cost, --max-tokens or --max-time, and resume";
-                term::error(&exceeded.to_string(), &[], Some(hint));
+                let flag = match exceeded {
+                    BudgetExceeded::Cost { .. } => "--max-cost",
+                    BudgetExceeded::Tokens { .. } => "--max-tokens",
+                    BudgetExceeded::Time { .. } => "--max-time",
+                };
+                term::error(&exceeded.to_string(), &[], Some(&format!("raise it with {flag}, and resume")));
                 Exit::Failed
             }
             WorkerEnd::Store(error) => {
