@@ -110,8 +110,9 @@ pub struct AssertionResult {
 pub struct TraceFacts<'a> {
     /// The messages of the model and the tools.
     pub messages: &'a [TraceMessage],
-    /// The tools that were offered; they resolve the names in a trace to servers and tools.
-    pub tools: &'a ToolSet,
+    /// The tools that were offered; they resolve the names in a trace to servers and tools. `None` if they are not on
+    /// record, as for a prepared trace.
+    pub tools: Option<&'a ToolSet>,
 }
 
 impl Assertion {

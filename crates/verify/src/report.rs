@@ -1,4 +1,5 @@
-//! Results of a run as files: JSON, JSON Lines, CSV, Parquet, HTML, Markdown and JUnit XML, and summaries.
+//! Results of a run as files: JSON, JSON Lines, CSV, Parquet, HTML, Markdown, JUnit XML and logs of Inspect, and the
+//! summary of each model.
 //!
 //! Results are read from the store page by page, so the memory that an export needs does not grow with the run.
 
@@ -7,6 +8,7 @@ mod csv;
 mod export;
 mod format;
 mod html;
+mod inspect;
 mod json;
 mod junit;
 mod markdown;
@@ -21,6 +23,7 @@ pub use columns::{COLUMNS, Cell, CellType, Column};
 pub use export::{ExportError, NotPassed, export, not_passed, summarize};
 pub use format::{Format, UnknownFormat};
 pub use html::{HtmlInput, HtmlWriter};
+pub use inspect::{InspectLog, inspect_logs};
 pub use json::{REPORT_VERSION, ReportHeader};
 pub use proportion::{Interval, wilson};
 pub use questions::{BenchmarkText, ReportQuestion};

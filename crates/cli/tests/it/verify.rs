@@ -2,11 +2,13 @@
 
 mod check;
 mod compare;
+mod convert;
 mod judging;
 mod outputs;
 mod presets;
 mod report;
 mod resume;
+mod trace;
 mod trust;
 mod tutorial;
 

@@ -160,7 +160,7 @@ pub async fn export<W: Write + Send>(
 }
 
 /// The results of a run, page by page.
-struct Pages<'a> {
+pub(super) struct Pages<'a> {
     store: &'a dyn RunStore,
     run: &'a RunId,
     skip: u64,
@@ -168,12 +168,12 @@ struct Pages<'a> {
 }
 
 impl<'a> Pages<'a> {
-    fn new(store: &'a dyn RunStore, run: &'a RunId) -> Self {
+    pub(super) fn new(store: &'a dyn RunStore, run: &'a RunId) -> Self {
         Self { store, run, skip: 0, is_done: false }
     }
 
     /// Returns the next page. `None` after the last one; no page is empty.
-    async fn next(&mut self) -> Result<Option<Vec<Arc<UnitResult>>>, StoreError> {
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<Arc<UnitResult>>>, StoreError> {
         if self.is_done {
             return Ok(None);
         }

@@ -50,6 +50,10 @@ impl Run {
         Self { folder, store, id }
     }
 
+    pub(crate) fn parts(&self) -> (&SqliteStore, &RunId) {
+        (&self.store, &self.id)
+    }
+
     pub(crate) async fn export(&self, format: Format) -> Vec<u8> {
         let mut bytes = Vec::new();
         export(&self.store, &self.id, format, &mut bytes).await.unwrap();

@@ -22,6 +22,12 @@ pub(super) enum VerifyCommand {
     JudgeCheck(Box<JudgeCheckArgs>),
     /// Show the runs of a store
     Status(Status),
+    /// Judge recorded runs or message logs against a benchmark, without running anything
+    Trace(Box<Trace>),
+    /// Convert a checkpoint of karenina to a benchmark, and list what could not be taken over
+    Import(ImportArgs),
+    /// Convert a benchmark to a checkpoint of karenina, and list what could not be taken over
+    Export(Convert),
     /// Write the report of a run: one HTML file that needs no network
     Report(Report),
     /// Compare two runs, and fail if a model became significantly worse
@@ -163,7 +169,8 @@ pub(crate) struct VerifyRun {
     /// Run units again that failed or are invalid; resumes a run
     #[arg(long, value_name = "VERDICT", value_enum)]
     pub(super) rerun: Vec<RerunArg>,
-    /// Write results to a file: .json, .jsonl, .csv, .parquet, .html, .md or .xml (JUnit) (repeatable)
+    /// Write results to a file: .json, .jsonl, .csv, .parquet, .html, .md or .xml (JUnit); a directory gets logs of
+    /// Inspect (repeatable)
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) output: Vec<PathBuf>,
     /// Record all model requests and tool calls of the run to a file
@@ -237,11 +244,64 @@ pub(crate) struct Status {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wharf verify trace run.json --benchmark benchmark.yaml --question tokyo --judge openai:gpt-5\n  \
+    wharf verify trace logs.jsonl --benchmark benchmark.yaml --judge openai:gpt-5 --output report.html")]
+pub(crate) struct Trace {
+    /// Log: messages of `OpenAI` or Anthropic, results of Wharf or a cassette, as JSON or JSON Lines
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) file: PathBuf,
+    /// Benchmark file with the questions that the log answers
+    #[arg(long, value_name = "BENCHMARK", value_hint = ValueHint::FilePath)]
+    pub(super) benchmark: PathBuf,
+    /// Id of the question that the log answers [default: what the log says, or the question with its first message]
+    #[arg(long, value_name = "ID")]
+    pub(super) question: Option<String>,
+    /// Resume a run, the latest one of this benchmark by default: nothing on record is paid again
+    #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
+    pub(super) resume: Option<String>,
+    /// Write results to a file or directory, as `wharf verify run` does (repeatable)
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) output: Vec<PathBuf>,
+    /// File that stores the runs [default: `$XDG_STATE_HOME/wharf/verify.db`] [env: `WHARF_VERIFY_STORE`]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) store: Option<PathBuf>,
+    /// Send keys where the --models file says
+    #[arg(long)]
+    pub(super) trust: bool,
+    #[command(flatten)]
+    pub(super) settings: SettingsArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ImportArgs {
+    #[command(flatten)]
+    pub(super) convert: Convert,
+    /// Infer checks from the types of fields where a template has a hand-written verify() with literal truths
+    #[arg(long)]
+    pub(super) infer_checks: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Convert {
+    /// File to convert
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) file: PathBuf,
+    /// File to write [default: stdout]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) output: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(short, long, requires = "output")]
+    pub(super) force: bool,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct Report {
     /// Run to report [default: the latest one]
     #[arg(value_name = "RUN")]
     pub(super) run: Option<String>,
-    /// File to write: .html, .md, .xml (JUnit), .json, .jsonl, .csv or .parquet [default: report-RUN.html]
+    /// File to write: .html, .md, .xml (JUnit), .json, .jsonl, .csv or .parquet; a directory gets logs of
+    /// Inspect [default: report-RUN.html]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) output: Option<PathBuf>,
     /// File that stores the runs [default: `$XDG_STATE_HOME/wharf/verify.db`] [env: `WHARF_VERIFY_STORE`]

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wharf::agent::models::has_price;
+use wharf::verify::logged::LoggedModels;
 use wharf::verify::recording::Recording;
 use wharf::verify::{
     Benchmark, BenchmarkRunner, Budget, Plan, PlanInput, RunStore, RunnerParts, Selection, ServerSet, StoreError,
@@ -48,9 +49,10 @@ struct Prepared {
     redactor: wharf::Redactor,
 }
 
-pub(super) async fn run(globals: &Globals, args: VerifyRun) -> Exit {
+/// Runs a benchmark. With `logged`, its answers are those of a log.
+pub(super) async fn run(globals: &Globals, args: VerifyRun, logged: Option<LoggedModels>) -> Exit {
     finishing(INTERRUPTED, |interruption| async {
-        let prepared = match prepare(globals, &args).await {
+        let prepared = match prepare(globals, &args, logged).await {
             Ok(prepared) => prepared,
             Err(Unplannable::Usage(error)) => return term::usage_error(&error),
             Err(Unplannable::Missing(exit)) => return exit,
@@ -74,9 +76,10 @@ struct Parts {
     tool_sets: ToolSets,
     recording: Option<Arc<Recording>>,
     workbench: Arc<CliWorkbench>,
+    logged: Option<LoggedModels>,
 }
 
-async fn prepare(globals: &Globals, args: &VerifyRun) -> Result<Prepared, Unplannable> {
+async fn prepare(globals: &Globals, args: &VerifyRun, logged: Option<LoggedModels>) -> Result<Prepared, Unplannable> {
     let paths = Paths::find(globals)?;
     // Mistakes are reported before anything is started.
     let outputs = outputs::parse(&args.output)?;
@@ -91,7 +94,10 @@ async fn prepare(globals: &Globals, args: &VerifyRun) -> Result<Prepared, Unplan
     let trust = Trust::of_flag(args.trust);
     let availability = if recording.is_some() { Availability::Offline } else { Availability::Live };
     let factory = ModelFactory { globals, config: &config, trust, availability, has_servers: has_servers(&benchmark) };
-    let participants = factory.participants().await?;
+    let participants = match &logged {
+        Some(logged) => factory.with_models(logged.models.clone()).await?,
+        None => factory.participants().await?,
+    };
     let mut workbench = CliWorkbench::new(globals, &args.allow, &participants.redactor).await?;
     let tool_sets = if let Some(recording) = &recording {
         // A replay starts no server.
@@ -99,17 +105,23 @@ async fn prepare(globals: &Globals, args: &VerifyRun) -> Result<Prepared, Unplan
     } else {
         check_parts(&benchmark, &config, &participants, &args.selection.selection())?;
         warn_about_prices(&config, &participants);
-        let files = DeclaringFiles {
-            benchmark_file: &args.benchmark,
-            benchmark: &benchmark,
-            models_file: config.models_file.as_deref().map(Path::new),
-            models: &participants.models,
-        };
-        files.check_approvals(globals, trust).await?;
-        workbench.plan(ServerSet::all(&benchmark, &participants.models)).await?
+        if logged.is_some() {
+            // The answers exist already, so no server is started and no command needs approval.
+            ToolSets::default()
+        } else {
+            let files = DeclaringFiles {
+                benchmark_file: &args.benchmark,
+                benchmark: &benchmark,
+                models_file: config.models_file.as_deref().map(Path::new),
+                models: &participants.models,
+            };
+            files.check_approvals(globals, trust).await?;
+            workbench.plan(ServerSet::all(&benchmark, &participants.models)).await?
+        }
     };
     let workbench = Arc::new(workbench);
-    plan(args, &paths, globals.quiet, Parts { benchmark, config, participants, tool_sets, recording, workbench }).await
+    let parts = Parts { benchmark, config, participants, tool_sets, recording, workbench, logged };
+    plan(args, &paths, globals.quiet, parts).await
 }
 
 /// Checks that no file of the run is written over another one.
@@ -160,10 +172,11 @@ fn has_servers(benchmark: &Benchmark) -> bool {
 }
 
 async fn plan(args: &VerifyRun, paths: &Paths, quiet: bool, parts: Parts) -> Result<Prepared, Unplannable> {
-    let Parts { benchmark, config, participants, tool_sets, recording, workbench } = parts;
+    let Parts { benchmark, config, participants, tool_sets, recording, workbench, logged } = parts;
     let config = &config;
     let evaluation = planning::evaluation(config);
-    let replicates = planning::replicates(config, &benchmark);
+    // A log has one answer of each of its models.
+    let replicates = if logged.is_some() { 1 } else { planning::replicates(config, &benchmark) };
     let selection = args.selection.selection();
     let plan = Plan::new(&PlanInput {
         benchmark: &benchmark,
@@ -176,7 +189,10 @@ async fn plan(args: &VerifyRun, paths: &Paths, quiet: bool, parts: Parts) -> Res
         allow_self_judging: config.allow_self_judging.unwrap_or_default(),
         selection: &selection,
     });
-    let plan = plan.map_err(|error| planning::invalid(&error))?;
+    let mut plan = plan.map_err(|error| planning::invalid(&error))?;
+    if let Some(logged) = &logged {
+        plan.trials.retain(|trial| logged.has(trial));
+    }
     let run_settings = RunSettings {
         benchmark: &benchmark,
         config,
