@@ -113,6 +113,39 @@ fn the_demo_runs_the_quickstart() {
 }
 
 #[test]
+fn limits_must_be_finite_numbers() {
+    let person = Person::new();
+    for (flag, number) in [("--fail-under", "nan"), ("--max-cost", "inf"), ("--max-time", "nan")] {
+        let ran = quickstart(&person, &[flag, number]);
+        assert_eq!(ran.code, 2, "{flag} {number}");
+        assert!(ran.err.contains(&format!("{flag}: expected a finite number")), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_limit_of_the_cost_names_the_models_that_it_does_not_count() {
+    let person = Person::new();
+    let benchmark = json!({"name": "b", "questions": [{"id": "q", "question": "?", "trace": [{"max_calls": 1}]}]});
+    person.write("project/benchmark.json", &benchmark.to_string());
+    let model = "openai-endpoint:http://127.0.0.1:9/v1#local";
+    let ran = person.run(&["verify", "run", "benchmark.json", "-m", model, "--max-cost", "1"]);
+    assert!(
+        ran.err.contains(&format!("warning: --max-cost does not count {model}: the price is not known")),
+        "{}",
+        ran.err
+    );
+    assert!(!quickstart(&person, &["--limit", "1", "--max-cost", "1"]).err.contains("does not count"));
+}
+
+#[test]
+fn a_keyword_selects_questions() {
+    let person = Person::new();
+    let ran = quickstart(&person, &["--keyword", "no such keyword"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("no question has the keyword `no such keyword`"), "{}", ran.err);
+}
+
+#[test]
 fn a_threshold_applies_to_each_model() {
     let person = Person::new();
     let low = quickstart(&person, &["--fail-under", "40"]);

@@ -44,6 +44,24 @@ async fn done(store: &dyn RunStore) -> (u64, u64) {
     (progress.done, progress.units)
 }
 
+/// A provider reports what it likes. The totals of the run stay readable, and never go down.
+async fn totals_survive_any_number_that_a_provider_reports(store: &dyn RunStore) {
+    planned(store, &run_id("run"), &trials(3, &[])).await;
+    let costs = [f64::MAX, -5.0, f64::NAN];
+    for (index, cost) in costs.into_iter().enumerate() {
+        let claimed = claim_one(store, "worker", LONG).await;
+        let started = begin(store, &claimed, &step(StepKind::Model, "request")).await;
+        let mut result = answer("{}");
+        result.usage.input_tokens = u64::MAX;
+        result.usage.output_tokens = i64::MAX as u64;
+        result.usage.cost_usd = Some(cost);
+        store.finish_step(&claimed.lease, number(&started), result).await.unwrap().await.unwrap();
+        let usage = store.progress(&run_id("run")).await.unwrap().usage;
+        assert!(usage.input_tokens >= 1_000_000 * (index as u64 + 1), "{usage:?}");
+        assert!(usage.cost_usd.is_some_and(|cost| cost >= 1.0 && cost.is_finite()), "{usage:?}");
+    }
+}
+
 /// Runs all checks. `fresh` creates an empty store.
 pub(crate) async fn check<S: RunStore>(fresh: impl AsyncFn() -> S) {
     runs_are_listed_with_their_state(&fresh().await).await;
@@ -58,6 +76,7 @@ pub(crate) async fn check<S: RunStore>(fresh: impl AsyncFn() -> S) {
     failed_units_run_again_with_a_new_answer(&fresh().await).await;
     provider_failures_run_again_with_what_succeeded(&fresh().await).await;
     writes_that_do_not_fit_are_refused(&fresh().await).await;
+    totals_survive_any_number_that_a_provider_reports(&fresh().await).await;
     unknown_runs_are_errors(&fresh().await).await;
     many_writers_at_once_lose_nothing(&fresh().await).await;
     a_closed_store_refuses_writes(&fresh().await).await;

@@ -90,3 +90,49 @@ fn several_judges_have_a_verdict_of_their_panel_and_an_agreement() {
     let shown = person.run(&["verify", "status", report["run"].as_str().unwrap()]);
     assert!(shown.out.contains("unanimity") && shown.out.contains("KAPPA"), "{}", shown.out);
 }
+
+#[test]
+fn an_output_does_not_replace_another_file_of_the_run() {
+    let person = Person::new();
+    let benchmark = example("quickstart").join("benchmark.yaml");
+    person.write("project/benchmark.yaml", &std::fs::read_to_string(benchmark).unwrap());
+    let models = example("quickstart").join("models.yaml");
+    let run = ["verify", "run", "benchmark.yaml", "--models", models.to_str().unwrap(), "--judge", "judge"];
+    let before = person.read("project/benchmark.yaml");
+    for (more, expected) in [
+        (&["--store", "s.json", "--output", "./s.json"][..], "--output ./s.json: the file is the store of this run"),
+        (&["--store", "s.db", "--record", "s.db"], "--record s.db: the file is the store of this run"),
+        (&["--record", "benchmark.yaml"], "--record benchmark.yaml: the file is the benchmark of this run"),
+        (&["--record", "r.json", "--output", "r.json"], "--output r.json: the file is the recording of this run"),
+        (&["--output", "r.csv", "--output", "./r.csv"], "--output ./r.csv: the file is another output of this run"),
+    ] {
+        let ran = person.run(&[&run[..], more].concat());
+        assert_eq!(ran.code, 2, "{}", ran.err);
+        assert!(ran.err.contains(expected), "{}", ran.err);
+    }
+    assert_eq!(person.read("project/benchmark.yaml"), before);
+}
+
+#[test]
+fn a_recording_is_replaced_only_by_one_of_the_same_run() {
+    let person = Person::new();
+    let first = quickstart(&person, &["--limit", "2", "--record", "run.jsonl"]);
+    assert_eq!(first.code, 0, "{}", first.err);
+    let recorded = person.read("project/run.jsonl");
+    let second = quickstart(&person, &["--limit", "1", "--record", "run.jsonl"]);
+    assert_eq!(second.code, 2);
+    assert!(second.err.contains("the file exists and is a recording of run"), "{}", second.err);
+    assert_eq!(person.read("project/run.jsonl"), recorded);
+    let resumed = quickstart(&person, &["--limit", "2", "--resume", "--record", "run.jsonl"]);
+    assert_eq!(resumed.code, 0, "{}", resumed.err);
+    assert_eq!(person.read("project/run.jsonl"), recorded);
+}
+
+#[test]
+fn a_file_that_could_not_be_written_is_not_reported_as_written() {
+    let person = Person::new();
+    let ran = quickstart(&person, &["--limit", "1", "--output", "/proc/r.csv", "--json"]);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.err.contains("cannot write /proc/r.csv") && !ran.err.contains("wrote /proc/r.csv"), "{}", ran.err);
+    assert_eq!(json_of(&ran)["outputs"], json!([]));
+}

@@ -7,7 +7,7 @@ use serde_json::json;
 use wharf_testkit::models::Turn;
 use wharf_testkit::{Script, Step};
 
-use super::json_of;
+use super::{example, json_of, quickstart};
 use crate::run::models::Provider;
 use crate::shutdown::until;
 use crate::{Person, RunOutput, Server, ran, run_output};
@@ -137,4 +137,56 @@ fn a_resume_without_a_run_is_a_usage_error() {
     let ran = ran(waiting.command(&["--resume"]));
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("no run of benchmark `waiting` in the store"), "{}", ran.err);
+}
+
+#[test]
+fn resuming_continues_the_latest_run_that_asks_the_same() {
+    let person = Person::new();
+    let whole = quickstart(&person, &["--limit", "3", "--json"]);
+    let whole = json_of(&whole)["run"].as_str().unwrap().to_owned();
+    let part = quickstart(&person, &["--limit", "1", "--json", "--record", "part.jsonl"]);
+    let part = json_of(&part)["run"].as_str().unwrap().to_owned();
+    assert_eq!(quickstart(&person, &["--limit", "3", "--replay", "part.jsonl"]).code, 1, "a replay is a run, too");
+    let resumed = quickstart(&person, &["--limit", "3", "--resume"]);
+    assert_eq!(resumed.code, 0, "{}", resumed.err);
+    assert!(resumed.err.contains(&format!("resuming run {whole}: 6 of 6 units on record")), "{}", resumed.err);
+    let other = quickstart(&person, &["--limit", "2", "--resume"]);
+    assert_eq!(other.code, 2);
+    assert!(other.err.contains("has these questions, models, judges and replicates"), "{}", other.err);
+    assert!(other.err.contains(&format!("--resume {part}")), "replays are not offered: {}", other.err);
+}
+
+#[test]
+fn a_named_run_may_grow_and_does_not_shrink() {
+    let person = Person::new();
+    let first = quickstart(&person, &["--limit", "2", "--json"]);
+    let run = json_of(&first)["run"].as_str().unwrap().to_owned();
+    let more = quickstart(&person, &["--limit", "3", "--resume", &run]);
+    assert_eq!(more.code, 0, "{}", more.err);
+    assert!(more.err.contains(&format!("resuming run {run}: 4 of 6 units on record")), "{}", more.err);
+    for less in [&["--limit", "1"][..], &["--limit", "3", "-m", "hasty"]] {
+        let ran = quickstart(&person, &[less, &["--resume", &run]].concat());
+        assert_eq!(ran.code, 2, "{}", ran.err);
+        assert!(ran.err.contains(&format!("run `{run}` has more than this command line")), "{}", ran.err);
+    }
+    person.write(
+        "project/other.json",
+        &json!({"name": "other", "questions": [
+        {"id": "q", "question": "What?", "trace": [{"max_calls": 1}]}]})
+        .to_string(),
+    );
+    let model = example("quickstart").join("hasty.yaml");
+    let model = format!("scripted:{}", model.display());
+    let ran = person.run(&["verify", "run", "other.json", "-m", &model, "--resume", &run]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains(&format!("run `{run}` is of benchmark `quickstart`")), "{}", ran.err);
+}
+
+#[test]
+fn a_replay_that_failed_is_not_offered_to_be_resumed() {
+    let person = Person::new();
+    assert_eq!(quickstart(&person, &["--limit", "1", "--record", "run.jsonl"]).code, 0);
+    let ran = quickstart(&person, &["--limit", "2", "--replay", "run.jsonl"]);
+    assert_eq!(ran.code, 1);
+    assert!(!ran.err.contains("resume"), "{}", ran.err);
 }

@@ -72,3 +72,41 @@ fn a_required_server_that_is_unreachable_ends_the_command_before_the_run() {
     assert!(ran.err.contains("error: demo:"), "{}", ran.err);
     assert!(!person.path("home/.local/state/wharf/verify.db").exists(), "nothing was planned");
 }
+
+#[test]
+fn variables_of_a_benchmark_need_approval_or_trust() {
+    let person = Person::new();
+    let endpoint = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", endpoint.local_addr().unwrap());
+    write_files(&person, &json!({"url": url, "headers": {"X": "${MY_TOKEN}"}}));
+    let mut wharf = person.wharf(&RUN);
+    wharf.env("MY_TOKEN", "made-up-token");
+    let ran = crate::ran(wharf);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("server `demo` reads your variables, which you have not approved"), "{}", ran.err);
+    endpoint.set_nonblocking(true).unwrap();
+    assert!(endpoint.accept().is_err(), "nothing was sent");
+}
+
+#[test]
+fn flags_for_servers_are_refused() {
+    let person = Person::new();
+    write_files(&person, &json!("wharf:demo"));
+    for (flag, value) in [("--mcp", "x=y"), ("--header", "A: b"), ("--env", "A=b")] {
+        let ran = person.run(&[&RUN[..], &[flag, value]].concat());
+        assert_eq!(ran.code, 2, "{flag}");
+        assert!(ran.err.contains(&format!("{flag} has no effect on a verification run")), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_misspelled_tool_of_an_assertion_is_an_error_before_anything_is_asked() {
+    let person = Person::new();
+    write_files(&person, &json!("wharf:demo"));
+    let benchmark = person.read("project/benchmark.json").replace("\"write_note\"", "\"write_not\"");
+    person.write("project/benchmark.json", &benchmark);
+    let ran = person.run(&RUN);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("question `note`: no server offers the tool `write_not` of its assertion"), "{}", ran.err);
+    assert!(ran.err.contains("hint: did you mean `write_note`?"), "{}", ran.err);
+}
