@@ -26,7 +26,7 @@ mod wrap;
 
 pub(crate) use json_line::json_line;
 pub(crate) use line_quoter::{LineQuoter, unlabeled};
-pub(crate) use message::{QuotedLine, error, hint, note, problem, quote, stderr_width, usage_error, warning};
+pub(crate) use message::{QuotedLine, error, hint, line, note, problem, quote, stderr_width, usage_error, warning};
 pub(crate) use output::{exactly, for_stdout, json, out, redacted_json, terminal_width};
 pub(crate) use sign_in_page::{BrowserMode, SignInPage};
 pub(crate) use startup::{SETTLE_LIMIT, StartupDisplay};

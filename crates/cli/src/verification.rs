@@ -1,6 +1,7 @@
 //! Verification runs: from a benchmark and settings to a plan, and from a plan to results. `verify` and `demo` use it.
 
 pub(crate) mod benchmark_file;
+pub(crate) mod comparison_table;
 mod display;
 pub(crate) mod engine;
 pub(crate) mod failures;
@@ -8,6 +9,7 @@ pub(crate) mod outputs;
 pub(crate) mod participants;
 pub(crate) mod planning;
 pub(crate) mod quickstart;
+pub(crate) mod statistics_table;
 pub(crate) mod store;
 pub(crate) mod table;
 pub(crate) mod workbench;

@@ -100,6 +100,9 @@ pub struct AssertionResult {
     /// What was found instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The path efficiency, from 0 to 1, if the assertion is about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_efficiency: Option<f64>,
 }
 
 /// The facts that assertions are checked against.
@@ -107,15 +110,17 @@ pub struct AssertionResult {
 pub struct TraceFacts<'a> {
     /// The messages of the model and the tools.
     pub messages: &'a [TraceMessage],
-    /// The tools that were offered; they resolve the names in a trace to servers and tools.
-    pub tools: &'a ToolSet,
+    /// The tools that were offered; they resolve the names in a trace to servers and tools. `None` if they are not on
+    /// record, as for a prepared trace.
+    pub tools: Option<&'a ToolSet>,
 }
 
 impl Assertion {
     /// Checks the assertion.
     pub fn check(&self, facts: &TraceFacts<'_>) -> AssertionResult {
         let reason = check::check(self, facts).err();
-        AssertionResult { assertion: self.to_string(), passed: reason.is_none(), reason }
+        let path_efficiency = check::measured_efficiency(self, facts);
+        AssertionResult { assertion: self.to_string(), passed: reason.is_none(), reason, path_efficiency }
     }
 
     /// Returns the tools that the assertion names.

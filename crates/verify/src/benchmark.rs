@@ -43,6 +43,9 @@ pub struct Benchmark {
     /// The traits that questions refer to, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rubric: BTreeMap<String, Trait>,
+    /// Further data for readers and other tools.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
 }
 
 /// Settings of all questions of a benchmark.
@@ -115,6 +118,9 @@ pub struct Question {
     /// Servers without which a trial is invalid, beside those of the benchmark.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_servers: Vec<ServerName>,
+    /// Further data for readers and other tools. No model and no judge sees it.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
 }
 
 /// All problems of a benchmark file.

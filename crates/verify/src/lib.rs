@@ -9,6 +9,7 @@
 pub mod assertion;
 pub mod benchmark;
 mod budget;
+pub mod comparison;
 pub mod config;
 mod digest;
 mod embedding;
@@ -23,6 +24,8 @@ mod journaled;
 mod judge;
 pub mod judge_check;
 mod judge_prompt;
+pub mod karenina;
+pub mod logged;
 mod model_under_test;
 mod object_schema;
 pub mod outcome;

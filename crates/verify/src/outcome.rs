@@ -213,6 +213,19 @@ impl Verdict {
     }
 }
 
+impl FailureGroup {
+    /// Returns the name of the group, as in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Content => "content",
+            Self::Autofail => "autofail",
+            Self::Retry => "retry",
+            Self::Abstained => "abstained",
+            Self::System => "system",
+        }
+    }
+}
+
 impl FailureCategory {
     /// Returns the name of the category, as in JSON.
     pub fn as_str(self) -> &'static str {

@@ -50,8 +50,21 @@ pub struct Agreement {
     pub unanimous: Option<f64>,
     /// Fleiss' kappa of all judges. `None` if it is undefined.
     pub fleiss_kappa: Option<f64>,
+    /// The votes of each judge.
+    pub judges: Vec<JudgeVotes>,
     /// Each pair of judges.
     pub pairs: Vec<PairAgreement>,
+}
+
+/// How one judge voted, over the answers that it scored.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct JudgeVotes {
+    /// Label of the judge.
+    pub judge: String,
+    /// Answers that it passed.
+    pub passed: usize,
+    /// Answers that it failed.
+    pub failed: usize,
 }
 
 /// How far two judges agree.
@@ -198,7 +211,13 @@ fn agreement(judges: &[String], votes: &[BTreeMap<usize, bool>]) -> Agreement {
             });
         }
     }
+    let votes_of = |(place, judge): (usize, &String)| {
+        let given = || votes.iter().filter_map(|votes| votes.get(&place));
+        let passed = given().filter(|passed| **passed).count();
+        JudgeVotes { judge: judge.clone(), passed, failed: given().count() - passed }
+    };
     Agreement {
+        judges: judges.iter().enumerate().map(votes_of).collect(),
         trials: complete.len(),
         unanimous: share(unanimous, complete.len()),
         fleiss_kappa: fleiss_kappa(&complete),

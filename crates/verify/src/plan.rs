@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::assertion::Assertion;
 use crate::benchmark::{Benchmark, Question, Trait, TraitKind};
 use crate::embedding::EmbeddingModel;
 use crate::evaluation::EvaluationOptions;
@@ -15,6 +16,7 @@ use crate::ids::{QuestionId, TrialId, UnitId};
 use crate::model_under_test::{Judge, ModelUnderTest};
 use crate::servers::{ServerSet, ToolSets};
 use crate::template::{Check, Field};
+use crate::tool_set::OfferedTool;
 pub use estimate::Estimate;
 use identity::{ToolsIdentity, TrialIdentity, UnitIdentity};
 pub use selection::Selection;
@@ -94,9 +96,27 @@ pub enum PlanError {
         /// The most similar id of the benchmark, if one is similar.
         nearest: Option<QuestionId>,
     },
+    /// No question has a selected keyword.
+    #[error("no question has the keyword `{keyword}`")]
+    UnknownKeyword {
+        /// The keyword as given.
+        keyword: String,
+        /// The most similar keyword of the benchmark, if one is similar.
+        nearest: Option<String>,
+    },
     /// The selection is empty.
     #[error("no question is selected")]
     NoQuestion,
+    /// An assertion names a tool that no model is offered.
+    #[error("question `{question}`: no server offers the tool `{tool}` of its assertion")]
+    UnknownTool {
+        /// The question.
+        question: QuestionId,
+        /// The tool as the assertion names it.
+        tool: String,
+        /// The most similar tool, if one is similar.
+        nearest: Option<String>,
+    },
     /// A question needs a judge, and none is configured.
     #[error("question `{0}` needs a judge, and no judge is configured")]
     JudgeRequired(QuestionId),
@@ -179,6 +199,7 @@ impl Plan {
         let mut known_tools: BTreeMap<String, ToolsIdentity> = BTreeMap::new();
         for question in input.selection.questions(input.benchmark)? {
             check_question(question, input)?;
+            check_assertions(question, input)?;
             for model in input.models {
                 let servers = ServerSet::of(input.benchmark, question, model);
                 let Some(tools) = input.tool_sets.get(&servers) else {
@@ -256,6 +277,35 @@ fn check_question(question: &Question, input: &PlanInput<'_>) -> Result<(), Plan
     }
     if needs_judge(question, input) && !input.allow_self_judging {
         check_self_judging(input)?;
+    }
+    Ok(())
+}
+
+/// Checks that the tools of assertions exist, before anything is paid for. Only a complete list of tools proves that one
+/// does not: every server of some model is connected, and no model is offered the tool.
+fn check_assertions(question: &Question, input: &PlanInput<'_>) -> Result<(), PlanError> {
+    let mut offered: Vec<&OfferedTool> = Vec::new();
+    for model in input.models {
+        let servers = ServerSet::of(input.benchmark, question, model);
+        let Some(tools) = input.tool_sets.get(&servers) else { continue };
+        let has_tools =
+            |name: &String| tools.tools.iter().any(|tool| tool.server.as_ref().is_some_and(|of| of.as_str() == name));
+        if !servers.servers.keys().all(has_tools) {
+            return Ok(());
+        }
+        offered.extend(&tools.tools);
+    }
+    if offered.is_empty() {
+        return Ok(());
+    }
+    let tools = question.trace.iter().flat_map(Assertion::tools).filter(|tool| tool.is_exact());
+    for tool in tools {
+        if !offered.iter().any(|offered| tool.fits(offered)) {
+            let names = offered.iter().flat_map(|offered| [offered.tool.as_str(), offered.name.as_str()]);
+            let tool = tool.to_string();
+            let nearest = wharf_protocol::nearest(&tool, names).map(str::to_owned);
+            return Err(PlanError::UnknownTool { question: question.id.clone(), tool, nearest });
+        }
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use serde_json::Value;
 use wharf_protocol::{Redactor, Usage};
 
 use crate::digest::sha256;
+use crate::ids::RunId;
 use crate::outcome::{UnitResult, Verdict};
 use crate::step::StepKind;
 
@@ -56,6 +57,9 @@ pub enum RecordingError {
 pub struct RecordingHeader {
     format: String,
     version: u32,
+    /// The run that was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
     /// Name of the benchmark.
     pub benchmark: String,
     /// The settings of the run, with its tool sets.

@@ -9,8 +9,8 @@ mod paired;
 mod percentile;
 
 pub use agreement::{cohen_kappa, fleiss_kappa};
-pub use attempts::{Attempts, is_flaky, pass_all_k, pass_at_k};
-pub use paired::{Discordance, Estimate, bootstrap_mean_difference, mcnemar};
+pub use attempts::{Attempts, is_flaky, pass_all_k, pass_at_k, replicate_agreement};
+pub use paired::{DifferenceEstimate, Discordance, bootstrap_mean_difference, mcnemar};
 pub use percentile::percentile;
 
 /// Converts a count. Counts are far below 2^52, where `f64` is exact.

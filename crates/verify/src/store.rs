@@ -116,7 +116,7 @@ pub struct Claim<'a> {
 }
 
 /// The right to run one trial, until it expires or another worker claims the trial.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lease {
     /// The run.
     pub run: RunId,

@@ -36,6 +36,12 @@ fn provider(interface: &str) -> Option<&'static str> {
     }
 }
 
+/// Returns whether the cost of a model's requests is known: its provider reports it, or the table has a price.
+pub fn has_price(interface: &str, name: &str) -> bool {
+    interface == "openrouter"
+        || cost_of(interface, [name, name], &Usage { input_tokens: 1, ..Usage::default() }).is_some()
+}
+
 /// Returns the cost of a request, under the first of the names that the table knows.
 pub(super) fn cost_of(interface: &str, names: [&str; 2], usage: &Usage) -> Option<f64> {
     let provider = provider(interface)?;

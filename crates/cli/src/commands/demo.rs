@@ -132,7 +132,8 @@ impl Demo {
         note("\nA benchmark of two scripted models over its tools, judged by a scripted judge:");
         let written = written.max(term::out(format!("\n{}", table::of_summary(&self.benchmark.summary))).await);
         note("\nWhat did not pass, and why:");
-        let written = written.max(term::out(format!("\n{}", failures::of(&self.benchmark.not_passed))).await);
+        let written = written
+            .max(term::out(format!("\n{}", failures::of(&self.benchmark.not_passed, failures::REASON_CHARS))).await);
         if self.named.is_empty() {
             return written;
         }

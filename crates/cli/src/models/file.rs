@@ -3,9 +3,11 @@
 use std::fmt::Display;
 use std::path::Path;
 
+use serde_json::Value;
 use wharf::agent::models::{Interface, ModelConfig, ModelSpec};
 use wharf::config::ReadServer;
 use wharf::config::model_servers::{self, InvalidModelServers, ModelServers};
+use wharf::verify::karenina;
 
 use super::choose::read_file;
 use crate::env::variables;
@@ -18,7 +20,10 @@ pub(crate) fn read(file: &Path) -> Result<Vec<ModelConfig>, UsageError> {
         let message = format!("{}: {error}", file.display());
         usage_error(message, Some("docs/running.md describes the settings of a model"))
     };
-    let mut models = ModelConfig::parse(&read_file(file)?, &model_servers::KEYS).map_err(|error| invalid(&error))?;
+    let text = read_file(file)?;
+    // A preset of karenina has the models inside.
+    let text = karenina::preset(&text).map_or(text, |preset| Value::Array(preset.models).to_string());
+    let mut models = ModelConfig::parse(&text, &model_servers::KEYS).map_err(|error| invalid(&error))?;
     for model in &mut models {
         check_servers(model).map_err(|error| invalid(&error))?;
         let reads_file = |spec: &ModelSpec| matches!(spec.interface, Interface::Scripted | Interface::Manual);

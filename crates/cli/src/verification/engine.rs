@@ -6,10 +6,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use wharf::verify::recording::Recording;
+use wharf::verify::report::BenchmarkText;
 use wharf::verify::store::{NewRun, Recovery};
 use wharf::verify::worker::{Stop, Worker, WorkerOptions, WorkerReport};
 use wharf::verify::{
-    BenchmarkRunner, Budget, EvaluationOptions, Plan, RunId, RunStore, StoreError, ToolSets, VerificationConfig,
+    Benchmark, BenchmarkRunner, Budget, EvaluationOptions, JUDGE_PROMPT_VERSION, Plan, RunId, RunStore, Selection,
+    StoreError, ToolSets, VerificationConfig,
 };
 
 use super::display::RunDisplay;
@@ -43,11 +45,15 @@ pub(crate) struct RunOptions {
 
 /// What is stored with a run: everything that a replay needs, and what a reader wants to know.
 pub(crate) struct RunSettings<'a> {
+    pub(crate) benchmark: &'a Benchmark,
     pub(crate) config: &'a VerificationConfig,
     pub(crate) evaluation: &'a EvaluationOptions,
     pub(crate) participants: &'a Participants,
     pub(crate) tool_sets: &'a ToolSets,
     pub(crate) replicates: u32,
+    pub(crate) selection: &'a Selection,
+    /// Whether the run is the replay of a recording.
+    pub(crate) is_replay: bool,
 }
 
 impl RunSettings<'_> {
@@ -59,9 +65,13 @@ impl RunSettings<'_> {
         let judges: Vec<Value> =
             judges.iter().map(|judge| json!({"label": judge.label, "settings": judge.settings})).collect();
         let settings = json!({
+            "benchmark": BenchmarkText::from(self.benchmark),
             "config": self.config,
             "evaluation": self.evaluation,
+            "judge_prompt_version": JUDGE_PROMPT_VERSION,
             "replicates": self.replicates,
+            "selection": self.selection,
+            "is_replay": self.is_replay,
             "models": models,
             "judges": judges,
             "embedding": embedding.as_ref().map(|of| format!("{}:{}", of.embedder.interface(), of.embedder.name())),

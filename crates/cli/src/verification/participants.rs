@@ -57,16 +57,26 @@ pub(crate) struct ModelFactory<'a> {
 impl ModelFactory<'_> {
     /// Creates all models of the settings.
     pub(crate) async fn participants(&self) -> Result<Participants, UsageError> {
+        self.build(None).await
+    }
+
+    /// Creates the judges of the settings, beside answering models that exist already.
+    pub(crate) async fn with_models(&self, models: Vec<ModelUnderTest>) -> Result<Participants, UsageError> {
+        self.build(Some(models)).await
+    }
+
+    async fn build(&self, existing: Option<Vec<ModelUnderTest>>) -> Result<Participants, UsageError> {
         let file = self.config.models_file.as_deref().map(Path::new);
         let configs = file.map(file::read).transpose()?.unwrap_or_default();
         let limits = self.provider_limits();
-        let mut models = Vec::new();
-        let mut judges = Vec::new();
-        for name in self.answering(&configs)? {
+        let names = if existing.is_some() { Vec::new() } else { self.answering(&configs)? };
+        let mut models = existing.unwrap_or_default();
+        for name in names {
             let Named { label, model, settings } = self.named(name.as_deref(), file, &configs).await?;
             let concurrency = limits.get(&settings.interface).cloned();
             models.push(ModelUnderTest { label, model, settings, concurrency });
         }
+        let mut judges = Vec::new();
         for name in self.config.judges.iter().flatten() {
             let Named { label, model, settings } = self.named(Some(name), file, &configs).await?;
             let concurrency = limits.get(&settings.interface).cloned();

@@ -50,13 +50,17 @@ pub(crate) fn invalid(error: &PlanError) -> UsageError {
             Some("set `embedding_check_model`, for example to `ollama:nomic-embed-text`".to_owned())
         }
         PlanError::UnknownQuestion { nearest: Some(near), .. } => Some(format!("did you mean `{near}`?")),
-        PlanError::NoQuestion => Some("check --only and --limit".to_owned()),
+        PlanError::UnknownKeyword { nearest: Some(near), .. } => Some(format!("did you mean `{near}`?")),
+        PlanError::UnknownTool { nearest: Some(near), .. } => Some(format!("did you mean `{near}`?")),
+        PlanError::UnknownTool { nearest: None, .. } => Some("list the tools with `wharf tools SERVER`".to_owned()),
+        PlanError::NoQuestion => Some("check --only, --keyword and --limit".to_owned()),
         PlanError::DuplicateLabel(_) => Some("give each model of the --models file its own `id`".to_owned()),
         PlanError::NothingToCheck { .. } => Some("choose another --mode, or add what the mode evaluates".to_owned()),
         PlanError::SelfJudging { .. } => Some("choose another --judge, or pass --allow-self-judging".to_owned()),
         PlanError::UnavailableTrait { .. }
         | PlanError::ManualWithServers(_)
         | PlanError::UnknownQuestion { nearest: None, .. }
+        | PlanError::UnknownKeyword { nearest: None, .. }
         | PlanError::UnknownTools { .. } => None,
     };
     usage_error(error.to_string(), hint.as_deref())

@@ -74,11 +74,14 @@ async fn run_in(globals: &Globals, folder: &Path) -> Result<Quickstart, UsageErr
     .map_err(|error| planning::invalid(&error))?;
     let config = VerificationConfig::default();
     let settings = RunSettings {
+        benchmark: &benchmark,
         config: &config,
         evaluation: &evaluation,
         participants: &participants,
         tool_sets: &tool_sets,
         replicates: 1,
+        selection: &Selection::default(),
+        is_replay: false,
     };
     let settings = settings.to_json();
     let failed = |error| store::failed(&error);

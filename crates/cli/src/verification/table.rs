@@ -1,6 +1,6 @@
 //! The table at the end of a run: one row per model.
 
-use wharf::verify::panel::{Agreement, PanelRule};
+use wharf::verify::panel::{Agreement, JudgeVotes, PanelRule};
 use wharf::verify::report::{ModelSummary, Summary};
 
 use crate::term;
@@ -33,7 +33,7 @@ pub(crate) fn of_summary(summary: &Summary) -> String {
     };
     let table = term::table(&head, summary.models.iter().map(row).collect());
     match &summary.agreement {
-        Some(agreement) => [table, of_panel(summary), of_agreement(agreement)].join("\n\n"),
+        Some(agreement) => [table, of_panel(summary), of_judges(agreement), of_agreement(agreement)].join("\n\n"),
         None => table,
     }
 }
@@ -60,6 +60,12 @@ fn of_panel(summary: &Summary) -> String {
     };
     let head = ["model", "panel", "accuracy", "95 % interval", "passed", "failed", "unscored"];
     term::table(&head, summary.models.iter().filter_map(row).collect())
+}
+
+/// Renders how strict each judge is.
+fn of_judges(agreement: &Agreement) -> String {
+    let row = |votes: &JudgeVotes| vec![votes.judge.clone(), votes.passed.to_string(), votes.failed.to_string()];
+    term::table(&["judge", "passed", "failed"], agreement.judges.iter().map(row).collect())
 }
 
 /// Renders how far the judges agree.

@@ -198,17 +198,25 @@ fn check(
         .resolve(&variables())
         .map_err(|error| usage_error(format!("{}: {error}", file.display()), error.hint()))?;
     read.iter().flat_map(|read| &read.problems).for_each(term::problem);
-    trust::check_servers(setup, trust, &DeclaredServers { file, owner, declared: &declared, servers: &read })
+    trust::check_servers(
+        setup,
+        trust,
+        &DeclaredServers { file, owner, declared: &declared, servers: &read, approves_variables: true },
+    )
 }
 
 /// Returns the options without servers: those of the command line and the configuration never enter a run.
 fn own_globals(globals: &Globals) -> Result<Globals, UsageError> {
-    let given = [("--mcp", !globals.mcp.is_empty()), ("--header", !globals.header.is_empty())];
+    let given = [
+        ("--mcp", !globals.mcp.is_empty()),
+        ("--header", !globals.header.is_empty()),
+        ("--env", !globals.env.is_empty()),
+    ];
     if let Some((flag, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
-        let hint = "write the server into the benchmark, under `servers`, or into the model file";
+        let hint = "write the server with its settings into the benchmark, under `servers`, or into the model file";
         return Err(usage_error(format!("{flag} has no effect on a verification run"), Some(hint)));
     }
-    Ok(Globals { only_mcp: true, env: Vec::new(), ..globals.clone() })
+    Ok(Globals { only_mcp: true, ..globals.clone() })
 }
 
 /// Replaces the demo server's notation by the command that starts it: this program.

@@ -1,10 +1,14 @@
 //! `wharf verify`: benchmarks with scripted models and live tools.
 
 mod check;
+mod compare;
+mod convert;
 mod judging;
 mod outputs;
 mod presets;
+mod report;
 mod resume;
+mod trace;
 mod trust;
 mod tutorial;
 
@@ -46,10 +50,11 @@ fn normalized(person: &Person, text: &str) -> String {
     words.collect()
 }
 
-/// Replaces the median times of models.
+/// Replaces the times of models.
 fn without_times(mut report: Value) -> Value {
     for model in report["models"].as_array_mut().unwrap() {
         model["p50_millis"] = json!(0);
+        model["p95_millis"] = json!(0);
     }
     report
 }
@@ -73,6 +78,24 @@ fn json_output_summarizes_each_model() {
     let report = without_times(json_of(&ran));
     let text = serde_json::to_string_pretty(&report).unwrap();
     insta::assert_snapshot!(normalized(&person, &text));
+}
+
+#[test]
+fn replicates_add_a_table_of_repeated_attempts() {
+    let person = Person::new();
+    let ran = quickstart(&person, &["--replicates", "2"]);
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert!(lines[4].starts_with("MODEL    K  PASS@K  PASS^K  STABLE   TOOLS    P95 TIME"), "{}", ran.out);
+    assert!(lines[5].starts_with("careful  2  91.7 %  91.7 %  100.0 %  90.9 %"), "{}", ran.out);
+    assert!(lines[6].starts_with("hasty    2  41.7 %  41.7 %  100.0 %  100.0 %"), "{}", ran.out);
+    assert!(lines[5].ends_with("content 2") && lines[6].ends_with("content 14"), "{}", ran.out);
+    let run = person.run(&["verify", "status"]).out.lines().nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    let status = person.run(&["verify", "status", &run]);
+    assert!(status.out.contains("PASS@K"), "{}", status.out);
+    let once = quickstart(&person, &[]);
+    assert!(!once.out.contains("P95 TIME"), "one attempt has no second table: {}", once.out);
+    let verbose = quickstart(&person, &["-v"]);
+    assert!(verbose.out.contains("P95 TIME") && !verbose.out.contains("PASS@K"), "{}", verbose.out);
 }
 
 #[test]
@@ -130,7 +153,7 @@ fn a_budget_stops_a_run_and_says_how_to_resume() {
     let person = Person::new();
     let ran = quickstart(&person, &["--max-time", "0.000001"]);
     assert_eq!(ran.code, 1, "{}", ran.err);
-    assert!(ran.err.contains("error: the time limit") && ran.err.contains("resume it with: wharf verify run"));
+    assert!(ran.err.contains("error: the time limit") && ran.err.contains("resume with:\n  wharf verify run"));
     let resumed = quickstart(&person, &["--resume", "--json"]);
     assert_eq!((resumed.code, &json_of(&resumed)["state"]), (0, &json!("finished")), "{}", resumed.err);
 }

@@ -11,6 +11,8 @@ pub(super) struct Call<'a> {
     pub(super) name: &'a str,
     /// The tool, if it was offered under that name.
     tool: Option<&'a OfferedTool>,
+    /// Whether the offered tools are on record.
+    are_tools_known: bool,
     /// The arguments; `null` if they are not JSON.
     pub(super) arguments: Value,
     /// `None` if the trace has no result of the call.
@@ -27,7 +29,8 @@ impl Call<'_> {
     pub(super) fn is_of(&self, pattern: &ToolPattern) -> bool {
         match self.tool {
             Some(tool) => pattern.fits(tool),
-            None => pattern.fits_name(self.name),
+            None if self.are_tools_known => pattern.fits_name(self.name),
+            None => pattern.fits_recorded_name(self.name),
         }
     }
 
@@ -39,11 +42,12 @@ impl Call<'_> {
 /// Returns the calls of a trace in order. A result belongs to the first call with its id that has none yet.
 pub(super) fn calls<'a>(facts: &TraceFacts<'a>) -> Vec<Call<'a>> {
     let mut calls: Vec<(&str, Call<'a>)> = Vec::new();
+    let are_tools_known = facts.tools.is_some();
     for message in facts.messages {
         for call in &message.tool_calls {
             let arguments = call.input.to_value().unwrap_or_default();
-            let tool = facts.tools.get(&call.name);
-            calls.push((&call.id, Call { name: &call.name, tool, arguments, result: None }));
+            let tool = facts.tools.and_then(|tools| tools.get(&call.name));
+            calls.push((&call.id, Call { name: &call.name, tool, are_tools_known, arguments, result: None }));
         }
         if let Some(result) = &message.tool_result {
             let mut open = calls.iter_mut().filter(|(id, call)| **id == *result.tool_use_id && call.result.is_none());

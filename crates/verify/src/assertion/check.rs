@@ -40,14 +40,15 @@ fn of<'a, 'b>(tool: &'a ToolPattern, calls: &'a [Call<'b>]) -> impl Iterator<Ite
 }
 
 /// Fails if a single tool is named that was neither offered nor called: a misspelled name must not make `not_called` hold.
+/// If the offered tools are not on record, every name may be one of them.
 fn expect_known(tool: &ToolPattern, calls: &[Call<'_>], facts: &TraceFacts<'_>) -> Result<(), Reason> {
-    let is_known = !tool.is_exact()
-        || facts.tools.tools.iter().any(|offered| tool.fits(offered))
-        || of(tool, calls).next().is_some();
+    let Some(offered) = facts.tools else { return Ok(()) };
+    let is_known =
+        !tool.is_exact() || offered.tools.iter().any(|offered| tool.fits(offered)) || of(tool, calls).next().is_some();
     if is_known {
         return Ok(());
     }
-    let names = facts.tools.tools.iter().flat_map(|offered| [offered.tool.as_str(), offered.name.as_str()]);
+    let names = offered.tools.iter().flat_map(|offered| [offered.tool.as_str(), offered.name.as_str()]);
     let hint = match wharf_protocol::nearest(&tool.to_string(), names) {
         Some(name) => format!("; did you mean `{name}`?"),
         None => String::new(),
@@ -122,12 +123,24 @@ fn output_matches(tool: &ToolPattern, text: &OutputText, calls: &[Call<'_>]) -> 
 }
 
 fn path_efficiency(optimal: usize, at_least: f64, calls: usize) -> Result<(), Reason> {
-    let efficiency = match (optimal, calls) {
-        (0, 0) => 1.0,
-        (_, 0) => return Err("no calls".to_owned()),
-        (optimal, calls) => ratio(optimal, calls).min(1.0),
-    };
+    let Some(efficiency) = efficiency(optimal, calls) else { return Err("no calls".to_owned()) };
     if efficiency >= at_least { Ok(()) } else { Err(format!("{}, an efficiency of {efficiency:.2}", number(calls))) }
+}
+
+/// Returns the efficiency that an assertion measures. `None` if it measures none, or if no necessary call was made.
+pub(super) fn measured_efficiency(assertion: &Assertion, facts: &TraceFacts<'_>) -> Option<f64> {
+    match assertion {
+        Assertion::PathEfficiency { optimal, .. } => efficiency(*optimal, calls(facts).len()),
+        _ => None,
+    }
+}
+
+fn efficiency(optimal: usize, calls: usize) -> Option<f64> {
+    match (optimal, calls) {
+        (0, 0) => Some(1.0),
+        (_, 0) => None,
+        (optimal, calls) => Some(ratio(optimal, calls).min(1.0)),
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "numbers of calls are small")]

@@ -43,6 +43,15 @@ impl ToolPattern {
     pub fn fits_name(&self, name: &str) -> bool {
         self.0.fits(name)
     }
+
+    /// Returns whether it matches the name of a call in a trace whose tools are not on record.
+    ///
+    /// The name is all there is of the tool. Many clients write `mcp__SERVER__TOOL`, so the parts count too.
+    pub fn fits_recorded_name(&self, name: &str) -> bool {
+        let parts = name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__"));
+        self.0.fits(name)
+            || parts.is_some_and(|(server, tool)| self.0.fits(tool) || self.0.fits(&format!("{server}/{tool}")))
+    }
 }
 
 impl fmt::Display for ToolPattern {

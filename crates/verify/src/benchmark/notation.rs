@@ -58,6 +58,7 @@ pub(super) static BENCHMARK: Object = Object {
             "The questions.",
         ),
         RUBRIC,
+        METADATA,
     ],
     exactly_one: &[],
 };
@@ -66,7 +67,7 @@ pub(super) static BENCHMARK: Object = Object {
 pub(super) static HEADER: Object = Object {
     name: "header",
     doc: "A benchmark without its questions.",
-    keys: &[NAME, DESCRIPTION, BENCHMARK_SERVERS, DEFAULTS_KEY, RUBRIC],
+    keys: &[NAME, DESCRIPTION, BENCHMARK_SERVERS, DEFAULTS_KEY, RUBRIC, METADATA],
     exactly_one: &[],
 };
 
@@ -79,6 +80,12 @@ const RUBRIC: Key = Key::optional(
     "rubric",
     Shape::Map { names: Some(&TRAIT_NAME), values: &ONE_TRAIT },
     "Traits that `defaults` and questions refer to.",
+);
+
+const METADATA: Key = Key::optional(
+    "metadata",
+    Shape::Map { names: None, values: &Shape::Any },
+    "Further data for readers and other tools. No model and no judge sees it.",
 );
 
 const SERVERS: Shape = Shape::Map { names: Some(&SERVER_NAME), values: &Shape::TextOrMapping };
@@ -159,6 +166,7 @@ pub(super) static QUESTION: Object = Object {
         ),
         Key::optional("servers", SERVERS, "Servers of this question only, beside those of the benchmark."),
         Key::optional("required_servers", REQUIRED_SERVERS, "Further servers without which a result is invalid."),
+        METADATA,
     ],
     exactly_one: &[],
 };

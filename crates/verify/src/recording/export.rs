@@ -34,6 +34,7 @@ pub async fn write_recording(
     let header = RecordingHeader {
         format: FORMAT.to_owned(),
         version: VERSION,
+        run: Some(run.clone()),
         benchmark: summary.benchmark,
         settings: serde_json::from_str(&settings).unwrap_or_default(),
     };

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use super::csv;
 use super::format::Format;
+use super::html::{HtmlInput, HtmlWriter};
 use super::json::{self, ReportHeader};
+use super::junit::JUnitWriter;
+use super::markdown;
 use super::parquet::ParquetFile;
 use super::summary::{Summary, SummaryBuilder};
 use crate::ids::RunId;
@@ -123,13 +126,41 @@ pub async fn export<W: Write + Send>(
             }
             file.finish()?;
         }
+        Format::Html => {
+            let (found, settings) = store.run(run).await?;
+            let mut report = HtmlWriter::new(&mut out, HtmlInput::new(found, &settings))?;
+            while let Some(page) = pages.next().await? {
+                for unit in page {
+                    report.add(&unit)?;
+                }
+            }
+            report.finish()?;
+        }
+        Format::Markdown => {
+            let (found, _) = store.run(run).await?;
+            let summary = summarize(store, run).await?;
+            let not_passed = not_passed(store, run, markdown::MAX_UNITS).await?;
+            markdown::write(&mut out, &found, &summary, &not_passed)?;
+        }
+        Format::JUnit => {
+            let (found, settings) = store.run(run).await?;
+            let summary = summarize(store, run).await?;
+            let has_several_judges = settings["judges"].as_array().is_some_and(|judges| judges.len() > 1);
+            let mut report = JUnitWriter::new(&mut out, &found, &summary, has_several_judges)?;
+            while let Some(page) = pages.next().await? {
+                for unit in page {
+                    report.add(&unit)?;
+                }
+            }
+            report.finish()?;
+        }
     }
     out.flush()?;
     Ok(())
 }
 
 /// The results of a run, page by page.
-struct Pages<'a> {
+pub(super) struct Pages<'a> {
     store: &'a dyn RunStore,
     run: &'a RunId,
     skip: u64,
@@ -137,12 +168,12 @@ struct Pages<'a> {
 }
 
 impl<'a> Pages<'a> {
-    fn new(store: &'a dyn RunStore, run: &'a RunId) -> Self {
+    pub(super) fn new(store: &'a dyn RunStore, run: &'a RunId) -> Self {
         Self { store, run, skip: 0, is_done: false }
     }
 
     /// Returns the next page. `None` after the last one; no page is empty.
-    async fn next(&mut self) -> Result<Option<Vec<Arc<UnitResult>>>, StoreError> {
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<Arc<UnitResult>>>, StoreError> {
         if self.is_done {
             return Ok(None);
         }

@@ -13,11 +13,19 @@ pub enum Format {
     Csv,
     /// One row per result, with typed columns.
     Parquet,
+    /// A page for people, with charts and traces.
+    Html,
+    /// A summary for pull requests.
+    Markdown,
+    /// JUnit XML for CI systems.
+    JUnit,
 }
 
 /// A file name without the extension of a known format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown format `{extension}`: expected a file name that ends in .json, .jsonl, .csv or .parquet")]
+#[error(
+    "unknown format `{extension}`: expected a file name that ends in .json, .jsonl, .csv, .parquet, .html, .md or .xml"
+)]
 pub struct UnknownFormat {
     /// The extension, or the whole name if it has none.
     pub extension: String,
@@ -25,7 +33,8 @@ pub struct UnknownFormat {
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 4] = [Self::Json, Self::JsonLines, Self::Csv, Self::Parquet];
+    pub const ALL: [Self; 7] =
+        [Self::Json, Self::JsonLines, Self::Csv, Self::Parquet, Self::Html, Self::Markdown, Self::JUnit];
 
     /// Returns the extension of the format's files.
     pub fn extension(self) -> &'static str {
@@ -34,6 +43,9 @@ impl Format {
             Self::JsonLines => "jsonl",
             Self::Csv => "csv",
             Self::Parquet => "parquet",
+            Self::Html => "html",
+            Self::Markdown => "md",
+            Self::JUnit => "xml",
         }
     }
 

@@ -4,6 +4,7 @@ use serde::Serialize;
 use wharf_protocol::Usage;
 
 use super::proportion::{Interval, wilson};
+use super::statistics::{ModelStatistics, RunStatistics, StatisticsBuilder};
 use crate::ids::TrialId;
 use crate::outcome::{FailureGroup, UnitResult, Verdict};
 use crate::panel::{Agreement, Panel, PanelBuilder, PanelRule};
@@ -47,6 +48,9 @@ pub struct ModelSummary {
     pub judging: TokenTotals,
     /// Median time of a unit, in milliseconds.
     pub p50_millis: Option<u64>,
+    /// Repeated attempts, tools, failures and percentiles.
+    #[serde(flatten)]
+    pub statistics: ModelStatistics,
     /// Verdicts of all judges together, by the rule of the run. `None` if no answer has several judges.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub panel: Option<PanelSummary>,
@@ -76,6 +80,9 @@ pub struct Summary {
     pub planned: u64,
     /// The models, in the order of the plan.
     pub models: Vec<ModelSummary>,
+    /// Flaky questions, and keywords.
+    #[serde(flatten)]
+    pub statistics: RunStatistics,
     /// How far the judges agree. `None` if no answer has several judges.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agreement: Option<Agreement>,
@@ -86,6 +93,7 @@ pub struct Summary {
 pub(super) struct SummaryBuilder {
     planned: u64,
     models: Vec<ModelTotals>,
+    statistics: StatisticsBuilder,
     panel: PanelBuilder,
 }
 
@@ -99,7 +107,7 @@ struct ModelTotals {
 
 impl SummaryBuilder {
     pub(super) fn new(planned: u64, rule: PanelRule) -> Self {
-        Self { planned, models: Vec::new(), panel: PanelBuilder::new(rule) }
+        Self { planned, panel: PanelBuilder::new(rule), ..Self::default() }
     }
 
     pub(super) fn add(&mut self, unit: &UnitResult) {
@@ -110,16 +118,19 @@ impl SummaryBuilder {
             self.models.len() - 1
         });
         self.models[place].add(unit);
+        self.statistics.add(unit);
         self.panel.add(unit);
     }
 
-    pub(super) fn finish(self) -> Summary {
+    pub(super) fn finish(mut self) -> Summary {
         let mut models: Vec<ModelSummary> = self.models.into_iter().map(ModelTotals::finish).collect();
         let panel = self.panel.finish();
         for model in &mut models {
+            model.statistics = self.statistics.take_model(&model.model);
             model.panel = panel.as_ref().and_then(|panel| PanelSummary::of(panel, &model.model));
         }
-        Summary { planned: self.planned, models, agreement: panel.map(|panel| panel.agreement) }
+        let agreement = panel.map(|panel| panel.agreement);
+        Summary { planned: self.planned, models, statistics: self.statistics.finish(), agreement }
     }
 }
 

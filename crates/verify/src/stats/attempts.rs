@@ -1,9 +1,11 @@
 //! Repeated attempts at the same question: pass@k, pass^k and flakiness.
 
+use serde::Serialize;
+
 use super::number;
 
 /// The scored attempts at one question.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Attempts {
     /// Attempts that passed.
     pub passed: usize,
@@ -22,6 +24,15 @@ pub fn pass_at_k(questions: &[Attempts], k: usize) -> Option<f64> {
 /// passed in all of them.
 pub fn pass_all_k(questions: &[Attempts], k: usize) -> Option<f64> {
     mean(questions, k, |attempts| all_drawn(attempts.passed, attempts.scored, k))
+}
+
+/// Returns the probability that two attempts at the same question have the same verdict, averaged over the questions with
+/// at least two scored attempts. `None` without such a question.
+pub fn replicate_agreement(questions: &[Attempts]) -> Option<f64> {
+    mean(questions, 2, |attempts| {
+        let Attempts { passed, scored } = *attempts;
+        all_drawn(passed, scored, 2) + all_drawn(scored - passed, scored, 2)
+    })
 }
 
 /// Whether a question neither always passed nor always failed.
@@ -80,6 +91,14 @@ mod tests {
         assert_eq!(pass_at_k(&[attempts(1, 1)], 2), None);
         assert_eq!(pass_all_k(&[], 1), None);
         assert_eq!(pass_at_k(&[attempts(1, 1)], 0), None);
+    }
+
+    #[test]
+    fn agreement_is_the_share_of_pairs_with_the_same_verdict() {
+        // Three of four passed: 3 of 6 pairs agree. One of one does not count.
+        close(replicate_agreement(&[attempts(3, 4), attempts(1, 1)]), 0.5);
+        close(replicate_agreement(&[attempts(3, 3), attempts(0, 3), attempts(1, 3)]), 7.0 / 9.0);
+        assert_eq!(replicate_agreement(&[attempts(1, 1)]), None);
     }
 
     #[test]

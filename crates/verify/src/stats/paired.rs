@@ -1,5 +1,6 @@
 //! Comparison of two models over the same questions.
 
+use serde::Serialize;
 use statrs::distribution::{Binomial, DiscreteCDF as _};
 
 use super::number;
@@ -19,9 +20,9 @@ pub struct Discordance {
     pub only_second: usize,
 }
 
-/// A value with its 95 % confidence interval.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
+/// A mean difference with its 95 % confidence interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DifferenceEstimate {
     /// The value.
     pub value: f64,
     /// The lower bound.
@@ -41,7 +42,7 @@ pub fn mcnemar(pairs: Discordance) -> f64 {
 
 /// Returns the mean difference of paired values, second minus first, with a percentile bootstrap interval. `None` without
 /// pairs, or if a value is not a number.
-pub fn bootstrap_mean_difference(pairs: &[(f64, f64)]) -> Option<Estimate> {
+pub fn bootstrap_mean_difference(pairs: &[(f64, f64)]) -> Option<DifferenceEstimate> {
     let differences: Vec<f64> = pairs.iter().map(|(first, second)| second - first).collect();
     if differences.is_empty() || differences.iter().any(|difference| !difference.is_finite()) {
         return None;
@@ -52,7 +53,7 @@ pub fn bootstrap_mean_difference(pairs: &[(f64, f64)]) -> Option<Estimate> {
         .map(|_| (0..count).map(|_| differences[random.usize(..count)]).sum::<f64>() / number(count))
         .collect();
     means.sort_unstable_by(f64::total_cmp);
-    Some(Estimate {
+    Some(DifferenceEstimate {
         value: differences.iter().sum::<f64>() / number(count),
         low: percentile(&means, 2.5)?,
         high: percentile(&means, 97.5)?,
@@ -82,7 +83,7 @@ mod tests {
     #[test]
     fn a_constant_difference_has_a_narrow_interval() {
         let estimate = bootstrap_mean_difference(&[(1.0, 3.0), (2.0, 4.0), (5.0, 7.0)]).unwrap();
-        assert_eq!(estimate, Estimate { value: 2.0, low: 2.0, high: 2.0 });
+        assert_eq!(estimate, DifferenceEstimate { value: 2.0, low: 2.0, high: 2.0 });
     }
 
     #[test]

@@ -195,6 +195,10 @@ impl Session {
         if self.end.is_some() || self.is_claiming || self.is_drained || releases_behind || wanted == 0 {
             return;
         }
+        // While some are ready, a claim takes several at once.
+        if !self.ready.is_empty() && wanted < in_flight.div_ceil(8) {
+            return;
+        }
         self.is_claiming = true;
         let (store, budget, options) = (Arc::clone(&self.store), Arc::clone(&self.budget), self.options.clone());
         self.background.spawn(async move {
@@ -360,6 +364,14 @@ impl Session {
         }
         self.heartbeat.stop().await;
         let progress = self.store.progress(&self.options.run).await?;
+        let end = match end {
+            // What was in flight has been paid for too.
+            WorkerEnd::Budget(first) => {
+                let last = self.options.budget.check(&progress.usage, Duration::ZERO);
+                WorkerEnd::Budget(last.err().unwrap_or(first))
+            }
+            end => end,
+        };
         Ok(WorkerReport { end, progress, lost_leases: self.lost_leases, unfinished: self.unfinished, unfinished_count })
     }
 }

@@ -57,7 +57,7 @@ fn check(assertion: Value, calls: &[Made], expected: Result<(), &str>) {
     let stored = serde_json::to_string(&assertion).unwrap();
     assert_eq!(serde_json::from_str::<Assertion>(&stored).unwrap(), assertion, "{stored}");
     let (messages, tools) = (messages(calls), tools());
-    let result = assertion.check(&TraceFacts { messages: &messages, tools: &tools });
+    let result = assertion.check(&TraceFacts { messages: &messages, tools: Some(&tools) });
     let found = if result.passed { Ok(()) } else { Err(result.reason.as_deref().unwrap_or("no reason")) };
     assert_eq!(found, expected, "{text}");
     assert_eq!(result.passed, result.reason.is_none());
@@ -81,7 +81,7 @@ fn a_tool_is_named_in_every_form_of_its_name() {
     for name in ["geo/get_time", "mcp__geo__get_time", "et_time", "time"] {
         let holds = serde_json::from_value::<Assertion>(json!({"called": name})).unwrap();
         let (messages, tools) = (messages(&usual()), tools());
-        assert!(!holds.check(&TraceFacts { messages: &messages, tools: &tools }).passed, "{name}");
+        assert!(!holds.check(&TraceFacts { messages: &messages, tools: Some(&tools) }).passed, "{name}");
     }
     // Identity comes from the tool set: a visible name is not split.
     let dotted = [Made("1", "mcp__a_b__x_y", json!({}), None)];
@@ -226,6 +226,19 @@ fn path_efficiency_compares_with_the_optimum() {
     holds(json!({"path_efficiency": {"optimal": 5, "at_least": 1}}));
     check(json!({"path_efficiency": {"optimal": 0, "at_least": 1}}), &[], Ok(()));
     check(json!({"path_efficiency": {"optimal": 1, "at_least": 0}}), &[], Err("no calls"));
+}
+
+#[test]
+fn the_measured_path_efficiency_is_in_the_result() {
+    let measured = |assertion: Value, calls: &[Made]| {
+        let assertion: Assertion = serde_json::from_value(assertion).unwrap();
+        assertion.check(&TraceFacts { messages: &messages(calls), tools: Some(&tools()) }).path_efficiency
+    };
+    let two_of_three = measured(json!({"path_efficiency": {"optimal": 2, "at_least": 0.9}}), &usual());
+    assert!((two_of_three.unwrap() - 2.0 / 3.0).abs() < 1e-9);
+    assert_eq!(measured(json!({"path_efficiency": {"optimal": 5, "at_least": 0.1}}), &usual()), Some(1.0));
+    assert_eq!(measured(json!({"path_efficiency": {"optimal": 1, "at_least": 0}}), &[]), None, "no necessary call");
+    assert_eq!(measured(json!({"max_calls": 3}), &usual()), None);
 }
 
 #[test]

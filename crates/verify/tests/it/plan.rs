@@ -190,7 +190,8 @@ async fn a_selection_takes_questions_by_id_and_the_first_ones() {
     }
     let tool_sets = setup.tool_sets().await;
     let mut select = |only: &[&str], limit: Option<usize>| {
-        setup.selection = Selection { only: only.iter().map(|id| (*id).to_owned()).collect(), limit };
+        let only = only.iter().map(|id| (*id).to_owned()).collect();
+        setup.selection = Selection { only, limit, ..Selection::default() };
         let plan = setup.plan(&tool_sets)?;
         Ok::<_, PlanError>(plan.trials.iter().map(|trial| trial.question.to_string()).collect::<Vec<_>>())
     };
@@ -201,6 +202,27 @@ async fn a_selection_takes_questions_by_id_and_the_first_ones() {
     assert_eq!(select(&[], Some(0)).unwrap_err(), PlanError::NoQuestion);
     let unknown = PlanError::UnknownQuestion { id: "thre".to_owned(), nearest: Some("three".parse().unwrap()) };
     assert_eq!(select(&["thre"], None).unwrap_err(), unknown);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_selection_takes_questions_by_keyword() {
+    let mut setup = base();
+    setup.benchmark.questions[0].keywords = vec!["europe".to_owned()];
+    let mut question = setup.benchmark.questions[0].clone();
+    question.id = "two".parse().unwrap();
+    question.keywords = vec!["asia".to_owned(), "large".to_owned()];
+    setup.benchmark.questions.push(question);
+    let tool_sets = setup.tool_sets().await;
+    let mut select = |keywords: &[&str]| {
+        let keywords = keywords.iter().map(|keyword| (*keyword).to_owned()).collect();
+        setup.selection = Selection { keywords, ..Selection::default() };
+        let plan = setup.plan(&tool_sets)?;
+        Ok::<_, PlanError>(plan.trials.iter().map(|trial| trial.question.to_string()).collect::<Vec<_>>())
+    };
+    assert_eq!(select(&["large"]).unwrap(), ["two"]);
+    assert_eq!(select(&["asia", "europe"]).unwrap(), ["capital", "two"]);
+    let unknown = PlanError::UnknownKeyword { keyword: "asai".to_owned(), nearest: Some("asia".to_owned()) };
+    assert_eq!(select(&["asai"]).unwrap_err(), unknown);
 }
 
 #[tokio::test(start_paused = true)]

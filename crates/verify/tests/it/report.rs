@@ -50,6 +50,10 @@ impl Run {
         Self { folder, store, id }
     }
 
+    pub(crate) fn parts(&self) -> (&SqliteStore, &RunId) {
+        (&self.store, &self.id)
+    }
+
     pub(crate) async fn export(&self, format: Format) -> Vec<u8> {
         let mut bytes = Vec::new();
         export(&self.store, &self.id, format, &mut bytes).await.unwrap();
@@ -129,7 +133,10 @@ async fn json_has_a_version_the_summary_and_the_results() {
     .await;
     let report: Value = serde_json::from_slice(&run.export(Format::Json).await).unwrap();
     let keys: Vec<&String> = report.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["version", "run", "benchmark", "created", "settings", "planned", "models", "results"]);
+    assert_eq!(
+        keys,
+        ["version", "run", "benchmark", "created", "settings", "planned", "models", "flaky", "keywords", "results"]
+    );
     assert_eq!((&report["version"], &report["run"]), (&json!(1), &json!("run")));
     assert_eq!(report["models"][0]["accuracy"], 0.5);
     assert_eq!(report["results"][1]["failure"]["category"], "content");

@@ -22,6 +22,16 @@ pub(super) enum VerifyCommand {
     JudgeCheck(Box<JudgeCheckArgs>),
     /// Show the runs of a store
     Status(Status),
+    /// Judge recorded runs or message logs against a benchmark, without running anything
+    Trace(Box<Trace>),
+    /// Convert a checkpoint of karenina to a benchmark, and list what could not be taken over
+    Import(ImportArgs),
+    /// Convert a benchmark to a checkpoint of karenina, and list what could not be taken over
+    Export(Convert),
+    /// Write the report of a run: one HTML file that needs no network
+    Report(Report),
+    /// Compare two runs, and fail if a model became significantly worse
+    Compare(Compare),
     /// Save, list, show and delete presets: settings with a name
     Preset(PresetArgs),
 }
@@ -55,13 +65,13 @@ pub(super) struct SettingsArgs {
     /// Run this many trials at the same time [default: 4]
     #[arg(long, value_name = "N")]
     pub(super) concurrency: Option<u32>,
-    /// Stop before this cost is exceeded, in US dollars
+    /// Begin nothing more after this cost, in US dollars
     #[arg(long, value_name = "USD")]
     pub(super) max_cost: Option<f64>,
-    /// Stop before this number of tokens is exceeded
+    /// Begin nothing more after this number of tokens
     #[arg(long, value_name = "N")]
     pub(super) max_tokens: Option<u64>,
-    /// Stop after this time, in seconds
+    /// Begin nothing more after this time, in seconds
     #[arg(long, value_name = "SECONDS")]
     pub(super) max_time: Option<f64>,
     /// Fail unless every model reaches this accuracy, in percent
@@ -126,6 +136,9 @@ pub(super) struct SelectionArgs {
     /// Ask only the question with this id (repeatable)
     #[arg(long, value_name = "ID")]
     pub(super) only: Vec<String>,
+    /// Ask only questions with this keyword (repeatable)
+    #[arg(long, value_name = "KEYWORD")]
+    pub(super) keyword: Vec<String>,
     /// Ask only the first N questions
     #[arg(long, value_name = "N")]
     pub(super) limit: Option<usize>,
@@ -133,7 +146,7 @@ pub(super) struct SelectionArgs {
 
 impl SelectionArgs {
     pub(super) fn selection(&self) -> Selection {
-        Selection { only: self.only.clone(), limit: self.limit }
+        Selection { only: self.only.clone(), keywords: self.keyword.clone(), limit: self.limit }
     }
 }
 
@@ -149,13 +162,15 @@ pub(crate) struct VerifyRun {
     pub(super) benchmark: PathBuf,
     #[command(flatten)]
     pub(super) selection: SelectionArgs,
-    /// Resume a run, the latest one of this benchmark by default: nothing on record is paid again
+    /// Resume a run, by default the latest one with the same questions, models and judges: nothing on record is paid
+    /// again
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
     pub(super) resume: Option<String>,
     /// Run units again that failed or are invalid; resumes a run
     #[arg(long, value_name = "VERDICT", value_enum)]
     pub(super) rerun: Vec<RerunArg>,
-    /// Write results to a file: .json, .jsonl, .csv or .parquet (repeatable)
+    /// Write results to a file: .json, .jsonl, .csv, .parquet, .html, .md or .xml (JUnit); a directory gets logs of
+    /// Inspect (repeatable)
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) output: Vec<PathBuf>,
     /// Record all model requests and tool calls of the run to a file
@@ -226,6 +241,101 @@ pub(crate) struct Status {
     /// File that stores the runs [default: `$XDG_STATE_HOME/wharf/verify.db`] [env: `WHARF_VERIFY_STORE`]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) store: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wharf verify trace run.json --benchmark benchmark.yaml --question tokyo --judge openai:gpt-5\n  \
+    wharf verify trace logs.jsonl --benchmark benchmark.yaml --judge openai:gpt-5 --output report.html")]
+pub(crate) struct Trace {
+    /// Log: messages of `OpenAI` or Anthropic, results of Wharf or a cassette, as JSON or JSON Lines
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) file: PathBuf,
+    /// Benchmark file with the questions that the log answers
+    #[arg(long, value_name = "BENCHMARK", value_hint = ValueHint::FilePath)]
+    pub(super) benchmark: PathBuf,
+    /// Id of the question that the log answers [default: what the log says, or the question with its first message]
+    #[arg(long, value_name = "ID")]
+    pub(super) question: Option<String>,
+    /// Resume a run, the latest one of this benchmark by default: nothing on record is paid again
+    #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
+    pub(super) resume: Option<String>,
+    /// Write results to a file or directory, as `wharf verify run` does (repeatable)
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) output: Vec<PathBuf>,
+    /// File that stores the runs [default: `$XDG_STATE_HOME/wharf/verify.db`] [env: `WHARF_VERIFY_STORE`]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) store: Option<PathBuf>,
+    /// Send keys where the --models file says
+    #[arg(long)]
+    pub(super) trust: bool,
+    #[command(flatten)]
+    pub(super) settings: SettingsArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ImportArgs {
+    #[command(flatten)]
+    pub(super) convert: Convert,
+    /// Infer checks from the types of fields where a template has a hand-written verify() with literal truths
+    #[arg(long)]
+    pub(super) infer_checks: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Convert {
+    /// File to convert
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) file: PathBuf,
+    /// File to write [default: stdout]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) output: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(short, long, requires = "output")]
+    pub(super) force: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Report {
+    /// Run to report [default: the latest one]
+    #[arg(value_name = "RUN")]
+    pub(super) run: Option<String>,
+    /// File to write: .html, .md, .xml (JUnit), .json, .jsonl, .csv or .parquet; a directory gets logs of
+    /// Inspect [default: report-RUN.html]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) output: Option<PathBuf>,
+    /// File that stores the runs [default: `$XDG_STATE_HOME/wharf/verify.db`] [env: `WHARF_VERIFY_STORE`]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) store: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wharf verify compare 20261116-184653-7f3a 20261117-090112-01bc\n  \
+    wharf verify compare RUN RUN --model-a careful --model-b hasty\n  \
+    wharf verify compare BASE CHANGE --store base.db --store-b change.db")]
+pub(crate) struct Compare {
+    /// First run: the baseline
+    #[arg(value_name = "A")]
+    pub(super) a: String,
+    /// Second run
+    #[arg(value_name = "B")]
+    pub(super) b: String,
+    /// Compare this model of A [default: models with the same label]
+    #[arg(long, value_name = "LABEL")]
+    pub(super) model_a: Option<String>,
+    /// Compare with this model of B [default: models with the same label]
+    #[arg(long, value_name = "LABEL")]
+    pub(super) model_b: Option<String>,
+    /// Compare runs with different questions, checks, judges or tools
+    #[arg(long)]
+    pub(super) allow_different: bool,
+    /// File that stores the runs [default: `$XDG_STATE_HOME/wharf/verify.db`] [env: `WHARF_VERIFY_STORE`]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) store: Option<PathBuf>,
+    /// File that stores run B [default: that of --store]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) store_b: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]

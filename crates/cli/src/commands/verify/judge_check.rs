@@ -130,11 +130,14 @@ async fn plan(globals: &Globals, args: &JudgeCheckArgs, paths: &Paths, parts: Pa
     .map_err(|error| planning::invalid(&error))?;
     check.limit(&mut plan);
     let run_settings = RunSettings {
+        benchmark: check.benchmark(),
         config: &config,
         evaluation: &evaluation,
         participants: &participants,
         tool_sets: &tool_sets,
         replicates,
+        selection: &Selection::default(),
+        is_replay: false,
     };
     let mut run_settings = run_settings.to_json();
     run_settings["labels"] = labels.into();

@@ -1,19 +1,22 @@
 //! `wharf verify run`: plan a benchmark, run it, and report the results.
 
+mod record;
 mod report;
+mod resume;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use wharf::agent::models::has_price;
+use wharf::verify::logged::LoggedModels;
 use wharf::verify::recording::Recording;
-use wharf::verify::store::Rerun;
 use wharf::verify::{
-    Benchmark, BenchmarkRunner, Budget, Plan, PlanInput, RunId, RunStore, RunnerParts, Selection, ServerSet,
-    StoreError, ToolSet, ToolSets, Verdict, VerificationConfig,
+    Benchmark, BenchmarkRunner, Budget, Plan, PlanInput, RunStore, RunnerParts, Selection, ServerSet, StoreError,
+    ToolSet, ToolSets, VerificationConfig,
 };
 
-use super::args::{RerunArg, VerifyRun};
+use super::args::VerifyRun;
 use super::settings;
 use crate::config::Paths;
 use crate::error::{UsageError, usage_error};
@@ -27,9 +30,13 @@ use crate::verification::participants::{Availability, ModelFactory, Participants
 use crate::verification::workbench::{CliWorkbench, DeclaringFiles, Unplannable};
 use crate::verification::{benchmark_file, outputs, planning, store};
 use report::Finished;
+use resume::Wanted;
 
 /// What is printed after the first interruption.
 const INTERRUPTED: &str = "interrupted; finishing the trials in flight (press Ctrl-C again to stop now)";
+
+/// Interfaces whose requests cost nothing.
+const FREE_INTERFACES: [&str; 3] = ["manual", "ollama", "scripted"];
 
 /// A run before its trials are executed.
 struct Prepared {
@@ -42,9 +49,10 @@ struct Prepared {
     redactor: wharf::Redactor,
 }
 
-pub(super) async fn run(globals: &Globals, args: VerifyRun) -> Exit {
+/// Runs a benchmark. With `logged`, its answers are those of a log.
+pub(super) async fn run(globals: &Globals, args: VerifyRun, logged: Option<LoggedModels>) -> Exit {
     finishing(INTERRUPTED, |interruption| async {
-        let prepared = match prepare(globals, &args).await {
+        let prepared = match prepare(globals, &args, logged).await {
             Ok(prepared) => prepared,
             Err(Unplannable::Usage(error)) => return term::usage_error(&error),
             Err(Unplannable::Missing(exit)) => return exit,
@@ -68,14 +76,17 @@ struct Parts {
     tool_sets: ToolSets,
     recording: Option<Arc<Recording>>,
     workbench: Arc<CliWorkbench>,
+    logged: Option<LoggedModels>,
 }
 
-async fn prepare(globals: &Globals, args: &VerifyRun) -> Result<Prepared, Unplannable> {
+async fn prepare(globals: &Globals, args: &VerifyRun, logged: Option<LoggedModels>) -> Result<Prepared, Unplannable> {
     let paths = Paths::find(globals)?;
     // Mistakes are reported before anything is started.
-    outputs::parse(&args.output)?;
+    let outputs = outputs::parse(&args.output)?;
+    let store_file = store::file(args.store.as_deref(), &paths)?;
     let benchmark = benchmark_file::read(&args.benchmark)?;
     let config = settings::merged(&args.settings, &paths)?;
+    check_files(args, &config, &outputs, &store_file)?;
     let recording = match &args.replay {
         Some(file) => Some(Arc::new(open_recording(file).await?)),
         None => None,
@@ -83,24 +94,53 @@ async fn prepare(globals: &Globals, args: &VerifyRun) -> Result<Prepared, Unplan
     let trust = Trust::of_flag(args.trust);
     let availability = if recording.is_some() { Availability::Offline } else { Availability::Live };
     let factory = ModelFactory { globals, config: &config, trust, availability, has_servers: has_servers(&benchmark) };
-    let participants = factory.participants().await?;
+    let participants = match &logged {
+        Some(logged) => factory.with_models(logged.models.clone()).await?,
+        None => factory.participants().await?,
+    };
     let mut workbench = CliWorkbench::new(globals, &args.allow, &participants.redactor).await?;
     let tool_sets = if let Some(recording) = &recording {
         // A replay starts no server.
         recorded_tool_sets(recording)?
     } else {
-        check_parts(&benchmark, &config, &participants)?;
-        let files = DeclaringFiles {
-            benchmark_file: &args.benchmark,
-            benchmark: &benchmark,
-            models_file: config.models_file.as_deref().map(Path::new),
-            models: &participants.models,
-        };
-        files.check_approvals(globals, trust).await?;
-        workbench.plan(ServerSet::all(&benchmark, &participants.models)).await?
+        check_parts(&benchmark, &config, &participants, &args.selection.selection())?;
+        warn_about_prices(&config, &participants);
+        if logged.is_some() {
+            // The answers exist already, so no server is started and no command needs approval.
+            ToolSets::default()
+        } else {
+            let files = DeclaringFiles {
+                benchmark_file: &args.benchmark,
+                benchmark: &benchmark,
+                models_file: config.models_file.as_deref().map(Path::new),
+                models: &participants.models,
+            };
+            files.check_approvals(globals, trust).await?;
+            workbench.plan(ServerSet::all(&benchmark, &participants.models)).await?
+        }
     };
     let workbench = Arc::new(workbench);
-    plan(args, &paths, Parts { benchmark, config, participants, tool_sets, recording, workbench }).await
+    let parts = Parts { benchmark, config, participants, tool_sets, recording, workbench, logged };
+    plan(args, &paths, globals.quiet, parts).await
+}
+
+/// Checks that no file of the run is written over another one.
+fn check_files(
+    args: &VerifyRun,
+    config: &VerificationConfig,
+    outputs: &[outputs::OutputFile],
+    store_file: &Path,
+) -> Result<(), UsageError> {
+    let mut others = vec![("the store", store_file), ("the benchmark", args.benchmark.as_path())];
+    others.extend(config.models_file.as_deref().map(|file| ("the model file", Path::new(file))));
+    if let Some(record) = &args.record {
+        if let Some((what, _)) = others.iter().find(|(_, other)| outputs::is_same(record, other)) {
+            let message = format!("--record {}: the file is {what} of this run", record.display());
+            return Err(usage_error(message, Some("choose another file")));
+        }
+        others.push(("the recording", record));
+    }
+    outputs::check_distinct(outputs, &others)
 }
 
 /// Checks before servers start that everything fits together, except for the tools.
@@ -108,6 +148,7 @@ fn check_parts(
     benchmark: &Benchmark,
     config: &VerificationConfig,
     participants: &Participants,
+    selection: &Selection,
 ) -> Result<(), UsageError> {
     let sets = ServerSet::all(benchmark, &participants.models);
     let tool_sets = ToolSets(sets.iter().map(|set| (set.key(), ToolSet::default())).collect());
@@ -121,7 +162,7 @@ fn check_parts(
         embedding: participants.embedding.as_ref(),
         tool_sets: &tool_sets,
         allow_self_judging: config.allow_self_judging.unwrap_or_default(),
-        selection: &Selection::default(),
+        selection,
     };
     Plan::new(&input).map(drop).map_err(|error| planning::invalid(&error))
 }
@@ -130,11 +171,13 @@ fn has_servers(benchmark: &Benchmark) -> bool {
     !benchmark.servers.is_empty() || benchmark.questions.iter().any(|question| !question.servers.is_empty())
 }
 
-async fn plan(args: &VerifyRun, paths: &Paths, parts: Parts) -> Result<Prepared, Unplannable> {
-    let Parts { benchmark, config, participants, tool_sets, recording, workbench } = parts;
+async fn plan(args: &VerifyRun, paths: &Paths, quiet: bool, parts: Parts) -> Result<Prepared, Unplannable> {
+    let Parts { benchmark, config, participants, tool_sets, recording, workbench, logged } = parts;
     let config = &config;
     let evaluation = planning::evaluation(config);
-    let replicates = planning::replicates(config, &benchmark);
+    // A log has one answer of each of its models.
+    let replicates = if logged.is_some() { 1 } else { planning::replicates(config, &benchmark) };
+    let selection = args.selection.selection();
     let plan = Plan::new(&PlanInput {
         benchmark: &benchmark,
         models: &participants.models,
@@ -144,21 +187,39 @@ async fn plan(args: &VerifyRun, paths: &Paths, parts: Parts) -> Result<Prepared,
         embedding: participants.embedding.as_ref(),
         tool_sets: &tool_sets,
         allow_self_judging: config.allow_self_judging.unwrap_or_default(),
-        selection: &args.selection.selection(),
+        selection: &selection,
     });
-    let plan = plan.map_err(|error| planning::invalid(&error))?;
-    let run_settings =
-        RunSettings { config, evaluation: &evaluation, participants: &participants, tool_sets: &tool_sets, replicates };
+    let mut plan = plan.map_err(|error| planning::invalid(&error))?;
+    if let Some(logged) = &logged {
+        plan.trials.retain(|trial| logged.has(trial));
+    }
+    let run_settings = RunSettings {
+        benchmark: &benchmark,
+        config,
+        evaluation: &evaluation,
+        participants: &participants,
+        tool_sets: &tool_sets,
+        replicates,
+        selection: &selection,
+        is_replay: recording.is_some(),
+    };
     let store_file = store::file(args.store.as_deref(), paths)?;
     let opened: Arc<dyn RunStore> = Arc::new(store::open(&store_file).await?);
     let failed = |error: StoreError| store::failed(&error);
-    let resumed = resumed(args, &*opened, &benchmark).await?;
+    let settings = run_settings.to_json();
+    let wanted = Wanted { benchmark: &benchmark, plan: &plan, settings: &settings };
+    let resumed = resume::find(args, &*opened, &wanted).await?;
+    if let Some(file) = &args.record {
+        record::check_target(file, resumed.as_ref()).await?;
+    }
     let run = match resumed {
         Some(run) => {
             opened.set_plan(&run, &plan.trials).await.map_err(failed)?;
+            resume::rerun(args, &*opened, &run).await.map_err(failed)?;
+            resume::announce(&*opened, &run, quiet).await.map_err(failed)?;
             run
         }
-        None => engine::create(&*opened, &benchmark.name, run_settings.to_json(), &plan).await.map_err(failed)?,
+        None => engine::create(&*opened, &benchmark.name, settings, &plan).await.map_err(failed)?,
     };
     let name = benchmark.name.clone();
     let redactor = participants.redactor.clone();
@@ -190,31 +251,25 @@ async fn plan(args: &VerifyRun, paths: &Paths, parts: Parts) -> Result<Prepared,
     Ok(Prepared { planned, config: config.clone(), benchmark: name, store_file, outputs, workbench, redactor })
 }
 
-/// Returns the run to resume: the named one, or the latest of the benchmark. Makes units run again that are asked for.
-async fn resumed(args: &VerifyRun, store: &dyn RunStore, benchmark: &Benchmark) -> Result<Option<RunId>, UsageError> {
-    let failed = |error: StoreError| store::failed(&error);
-    let run = match args.resume.as_deref() {
-        None if args.rerun.is_empty() => return Ok(None),
-        Some(id) if !id.is_empty() => store.run(&store::run_id(id)).await.map_err(failed)?.0.id,
-        _ => {
-            let runs = store.runs().await.map_err(failed)?;
-            let latest = runs.into_iter().find(|run| run.benchmark == benchmark.name);
-            let missing = || {
-                let message = format!("no run of benchmark `{}` in the store", benchmark.name);
-                usage_error(message, Some("start one without --resume"))
-            };
-            latest.ok_or_else(missing)?.id
-        }
-    };
-    store.rerun(&run, &Rerun::ProviderFailures).await.map_err(failed)?;
-    for which in &args.rerun {
-        let verdict = match which {
-            RerunArg::Failed => Verdict::Failed,
-            RerunArg::Invalid => Verdict::Invalid,
-        };
-        store.rerun(&run, &Rerun::Verdict(verdict)).await.map_err(failed)?;
+/// Warns about models that a limit of the cost does not count.
+fn warn_about_prices(config: &VerificationConfig, participants: &Participants) {
+    if config.max_cost_usd.is_none() {
+        return;
     }
-    Ok(Some(run))
+    let models = participants.models.iter().map(|model| (&model.label, &model.settings));
+    let judges = participants.judges.iter().map(|judge| (&judge.label, &judge.settings));
+    let mut uncounted: Vec<&str> = models
+        .chain(judges)
+        .filter(|(_, settings)| !FREE_INTERFACES.contains(&settings.interface.as_str()))
+        .filter(|(_, settings)| !has_price(&settings.interface, &settings.name))
+        .map(|(label, _)| label.as_str())
+        .collect();
+    uncounted.dedup();
+    if !uncounted.is_empty() {
+        let message = format!("--max-cost does not count {}: the price is not known", uncounted.join(", "));
+        term::warning(&message);
+        term::hint("limit them with --max-tokens");
+    }
 }
 
 async fn open_recording(file: &Path) -> Result<Recording, UsageError> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use wharf::agent::yaml;
 use wharf::verify::VerificationConfig;
+use wharf::verify::karenina;
 use wharf::verify::store::Recovery;
 
 use super::args::{ModeArg, PanelArg, SettingsArgs};
@@ -45,6 +46,13 @@ pub(super) fn of_command_line(args: &SettingsArgs) -> Result<VerificationConfig,
 }
 
 fn of_flags(args: &SettingsArgs) -> Result<VerificationConfig, UsageError> {
+    let numbers = [("--max-cost", args.max_cost), ("--max-time", args.max_time), ("--fail-under", args.fail_under)];
+    for (flag, number) in numbers {
+        // JSON has no such numbers: they would be absent below.
+        if let Some(number) = number.filter(|number| !number.is_finite()) {
+            return Err(usage_error(format!("{flag}: expected a finite number, found {number}"), None));
+        }
+    }
     let some = |names: &Vec<String>| Some(names.clone()).filter(|names| !names.is_empty());
     let config = VerificationConfig {
         models: some(&args.model),
@@ -79,7 +87,15 @@ fn of_flags(args: &SettingsArgs) -> Result<VerificationConfig, UsageError> {
 }
 
 fn of_file(file: &Path) -> Result<VerificationConfig, UsageError> {
-    let mut config = VerificationConfig::parse(&read_file(file)?, file).map_err(|problems| {
+    let text = read_file(file)?;
+    if let Some(preset) = karenina::preset(&text) {
+        if !preset.ignored.is_empty() {
+            term::note(&format!("{}: without effect here: {}", file.display(), preset.ignored.join(", ")));
+        }
+        let models_file = Some(file.display().to_string());
+        return Ok(VerificationConfig { models_file, ..preset.config });
+    }
+    let mut config = VerificationConfig::parse(&text, file).map_err(|problems| {
         problems.iter().for_each(term::problem);
         usage_error(format!("{} is not a valid file of settings", file.display()), None)
     })?;

@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::interrupt::dropped_on_interrupt;
 use crate::term;
-use crate::verification::{failures, store, table};
+use crate::verification::{failures, statistics_table, store, table};
 
 /// One run with its results.
 #[derive(Serialize)]
@@ -65,6 +65,7 @@ async fn show_run(globals: &Globals, opened: &dyn RunStore, run: &str) -> Result
     let mut tables = vec![term::table(&HEAD, vec![row(&found)])];
     if !summary.models.is_empty() {
         tables.push(table::of_summary(&summary));
+        tables.push(statistics_table::of(&summary));
     }
     tables.extend(failures::table(globals, opened, &id).await?);
     Ok(term::out(tables.join("\n\n")).await)

@@ -10,7 +10,7 @@ use crate::Person;
 #[test]
 fn every_format_holds_every_result() {
     let person = Person::new();
-    let names = ["r.json", "r.jsonl", "r.csv", "r.parquet"];
+    let names = ["r.json", "r.jsonl", "r.csv", "r.parquet", "r.md", "r.xml"];
     let outputs: Vec<&str> = names.iter().flat_map(|name| ["--output", *name]).collect();
     let ran = quickstart(&person, &[&outputs[..], &["--json"]].concat());
     assert_eq!(json_of(&ran)["outputs"], json!(names));
@@ -22,6 +22,8 @@ fn every_format_holds_every_result() {
     assert_eq!(&Value::Array(lines), &report["results"]);
     assert!(String::from_utf8(read("r.csv")).unwrap().starts_with("unit,trial,question,"));
     assert!(read("r.parquet").starts_with(b"PAR1"));
+    assert!(String::from_utf8(read("r.md")).unwrap().contains("| `careful` | 91.7 % | 64.6 % – 98.5 % | 11 | 1 | 0 |"));
+    assert_eq!(String::from_utf8(read("r.xml")).unwrap().matches("<testcase ").count(), 24);
     for name in names {
         let mode = std::fs::metadata(person.path("project").join(name)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name} holds conversations");

@@ -39,6 +39,10 @@ impl From<&Claim<'_>> for Claimant {
 impl Write for ClaimTrials {
     type Output = Vec<ClaimedTrial>;
 
+    fn is_awaited(&self) -> bool {
+        true
+    }
+
     fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<Self::Output, StoreError>> {
         const CLAIM: &str = concat!(
             "UPDATE trial SET state = 'running', worker = $2, fence = fence + 1, lease_until = ",
@@ -107,6 +111,10 @@ impl Write for RenewLeases {
 
 impl Write for ReleaseLease {
     type Output = ();
+
+    fn lease(&self) -> Option<&Lease> {
+        Some(&self.0)
+    }
 
     fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<(), StoreError>> {
         const RELEASE: &str = "UPDATE trial SET worker = NULL, lease_until = 0, state = CASE WHEN EXISTS (SELECT 1 FROM unit \

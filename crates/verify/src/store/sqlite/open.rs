@@ -16,13 +16,14 @@ use crate::store::StoreError;
 /// Marks a database as a store of Wharf: "Whrf".
 const APPLICATION_ID: i64 = 0x5768_7266;
 /// The migrations, in order. The version of a database is the number of those that it has.
-const MIGRATIONS: [&str; 1] = [include_str!("../migrations/sqlite/0001.sql")];
+const MIGRATIONS: [&str; 2] =
+    [include_str!("../migrations/sqlite/0001.sql"), include_str!("../migrations/sqlite/0002.sql")];
 /// How long a connection waits for other processes.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Connections for reading.
 const MAX_READERS: u32 = 2;
 /// Page cache of a connection, in KiB. The rows of a run are written and read once, so more does not help.
-const CACHE_KIB: u32 = 512;
+const CACHE_KIB: u32 = 1024;
 
 /// Limits of a store, for tests of a full disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -80,6 +80,10 @@ impl From<&UnitResult> for Columns {
 impl Write for FinishUnit {
     type Output = ();
 
+    fn lease(&self) -> Option<&Lease> {
+        Some(&self.lease)
+    }
+
     fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<(), StoreError>> {
         const FINISH: &str = "UPDATE unit SET verdict = $5, failure_group = $6, failure_category = $7, response = $8, \
              turns = $9, tool_calls = $10, input_tokens = $11, output_tokens = $12, cost_usd = $13, millis = $14, \

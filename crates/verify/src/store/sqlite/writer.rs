@@ -1,7 +1,10 @@
 //! The writer: one task that commits the queued writes of all trials together.
 //!
-//! A commit waits for the disk. While it does, new writes queue up; the next commit takes all of them. A write is durable
-//! when it is answered.
+//! A commit waits for the disk. While it does, new writes queue up; the next commit takes many of them. A write is durable
+//! when it is answered. What a trial waits for, such as an intent, is committed before results of others, and together with
+//! the earlier writes of its own trial.
+
+use std::collections::{HashSet, VecDeque};
 
 use sqlx::{Connection as _, SqliteConnection};
 use tokio::sync::{mpsc, oneshot};
@@ -9,14 +12,14 @@ use tokio::task::JoinSet;
 use wharf_protocol::BoxFuture;
 
 use crate::failpoint::{self, Failpoint};
-use crate::store::{Commit, StoreError};
+use crate::store::{Commit, Lease, StoreError};
 
 use super::failed;
 
 /// Queued writes. Callers wait beyond that.
 const QUEUE_SIZE: usize = 1024;
-/// Writes in one transaction.
-const MAX_BATCH: usize = 512;
+/// Writes in one transaction that no trial waits for. What a trial waits for may come next.
+const MAX_BATCH: usize = 64;
 
 /// A change of the database.
 ///
@@ -39,6 +42,16 @@ pub(super) trait Write: Send + Sync + 'static {
         Box::pin(async { Ok(false) })
     }
 
+    /// Returns the lease that the write needs. Writes of one lease are committed in their order.
+    fn lease(&self) -> Option<&Lease> {
+        None
+    }
+
+    /// Returns whether a trial waits for it before it does anything.
+    fn is_awaited(&self) -> bool {
+        false
+    }
+
     /// Marks the moment after the commit, for tests that end the process there.
     fn committed(&self) {}
 }
@@ -52,6 +65,10 @@ struct Queued<W: Write> {
 
 /// A write of any type.
 trait AnyQueued: Send {
+    fn lease(&self) -> Option<&Lease>;
+
+    fn is_awaited(&self) -> bool;
+
     /// Applies the write. Returns whether the transaction must be rolled back.
     fn apply<'a>(&'a mut self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, bool>;
 
@@ -66,6 +83,14 @@ trait AnyQueued: Send {
 }
 
 impl<W: Write> AnyQueued for Queued<W> {
+    fn lease(&self) -> Option<&Lease> {
+        self.write.lease()
+    }
+
+    fn is_awaited(&self) -> bool {
+        self.write.is_awaited()
+    }
+
     fn apply<'a>(&'a mut self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             let outcome = self.write.apply(connection).await;
@@ -152,29 +177,53 @@ fn closed() -> StoreError {
 }
 
 async fn run(mut connection: SqliteConnection, mut commands: mpsc::Receiver<Command>) {
-    let mut received = Vec::with_capacity(MAX_BATCH);
-    while commands.recv_many(&mut received, MAX_BATCH).await > 0 {
-        let mut batch = Vec::with_capacity(received.len());
-        let mut closing = None;
+    let mut received = Vec::with_capacity(QUEUE_SIZE);
+    let mut waiting: VecDeque<Box<dyn AnyQueued>> = VecDeque::new();
+    let mut closing = None;
+    loop {
+        if !waiting.is_empty() {
+            while received.len() < QUEUE_SIZE
+                && let Ok(command) = commands.try_recv()
+            {
+                received.push(command);
+            }
+        } else if commands.recv_many(&mut received, QUEUE_SIZE).await == 0 {
+            break;
+        }
         for command in received.drain(..) {
             match command {
-                Command::Write(write) => batch.push(write),
+                Command::Write(write) => waiting.push_back(write),
                 Command::Close(reply) => {
                     commands.close();
                     closing = Some(reply);
                 }
             }
         }
+        let mut batch = next_batch(&mut waiting);
         commit(&mut connection, &mut batch).await;
         for write in batch {
             write.answer();
         }
-        if let Some(reply) = closing {
-            let _ = connection.close().await;
-            let _ = reply.send(());
-            return;
-        }
     }
+    if let Some(reply) = closing {
+        let _ = connection.close().await;
+        let _ = reply.send(());
+    }
+}
+
+/// Takes the writes of the next transaction: those that trials wait for, or else the first ones.
+fn next_batch(waiting: &mut VecDeque<Box<dyn AnyQueued>>) -> Vec<Box<dyn AnyQueued>> {
+    if !waiting.iter().any(|write| write.is_awaited()) {
+        let count = waiting.len().min(MAX_BATCH);
+        return waiting.drain(..count).collect();
+    }
+    let awaited = waiting.iter().filter(|write| write.is_awaited()).filter_map(|write| write.lease());
+    let leases: HashSet<Lease> = awaited.cloned().collect();
+    let is_next =
+        |write: &dyn AnyQueued| write.is_awaited() || write.lease().is_some_and(|lease| leases.contains(lease));
+    let (batch, rest): (Vec<_>, Vec<_>) = std::mem::take(waiting).into_iter().partition(|write| is_next(&**write));
+    *waiting = rest.into();
+    batch
 }
 
 /// Commits a batch. If one of its writes fails, each of them gets a transaction of its own: the others succeed.

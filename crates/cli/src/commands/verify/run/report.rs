@@ -7,7 +7,7 @@ use wharf::Redactor;
 use wharf::verify::recording::write_recording;
 use wharf::verify::report::{Summary, summarize};
 use wharf::verify::worker::{UnfinishedTrial, WorkerEnd, WorkerReport};
-use wharf::verify::{StoreError, VerificationConfig};
+use wharf::verify::{BudgetExceeded, StoreError, VerificationConfig};
 
 use super::super::args::VerifyRun;
 use crate::exit::Exit;
@@ -15,7 +15,7 @@ use crate::globals::Globals;
 use crate::term;
 use crate::verification::engine::PlannedRun;
 use crate::verification::outputs::OutputFile;
-use crate::verification::{failures, table};
+use crate::verification::{failures, statistics_table, table};
 
 /// A run after its trials were executed.
 pub(super) struct Finished<'a> {
@@ -67,8 +67,11 @@ impl Finished<'_> {
         };
         report_unfinished(&unfinished);
         let mut exit = self.exit(&end, &summary);
-        exit = exit.max(self.write_files(args).await);
-        let resume = (end != WorkerEnd::Finished).then(|| resume_command(&self.planned.run.to_string()));
+        let written = self.write_files(args).await;
+        exit = exit.max(written.exit);
+        // A replay continues nothing: it is started again.
+        let can_resume = end != WorkerEnd::Finished && args.replay.is_none();
+        let resume = can_resume.then(|| resume_command(&self.planned.run.to_string()));
         if globals.json {
             let report = JsonReport {
                 version: 1,
@@ -78,8 +81,8 @@ impl Finished<'_> {
                 ok: exit == Exit::Done,
                 store: &self.store_file,
                 summary: &summary,
-                outputs: self.outputs.iter().map(|output| &output.path).collect(),
-                recording: args.record.as_ref(),
+                outputs: written.outputs.clone(),
+                recording: written.recording,
                 resume: resume.as_deref(),
             };
             exit = exit.max(term::redacted_json(&report, &self.redactor).await);
@@ -87,10 +90,13 @@ impl Finished<'_> {
             exit = exit.max(self.print(globals, &summary).await);
         }
         if !globals.quiet {
-            let files = self.outputs.iter().map(|output| &output.path).chain(&args.record);
+            let files = written.outputs.iter().copied().chain(written.recording);
             files.for_each(|file| term::note(&format!("wrote {}", file.display())));
+            term::note(&format!("run {} is stored in {}", self.planned.run, self.store_file.display()));
             if let Some(command) = &resume {
-                term::note(&format!("resume it with: {command}"));
+                let done: u64 = summary.models.iter().map(|model| model.units).sum();
+                term::note(&format!("stopped after {done} of {} units; resume with:", summary.planned));
+                term::line(&format!("  {command}"));
             }
         }
         exit
@@ -98,6 +104,9 @@ impl Finished<'_> {
 
     async fn print(&self, globals: &Globals, summary: &Summary) -> Exit {
         let mut text = table::of_summary(summary);
+        if globals.verbose || statistics_table::is_repeated(summary) {
+            text = [text, statistics_table::of(summary)].join("\n\n");
+        }
         match failures::table(globals, &*self.planned.store, &self.planned.run).await {
             Ok(Some(failed)) => text = [text, failed].join("\n\n"),
             Ok(None) => {}
@@ -119,15 +128,19 @@ impl Finished<'_> {
             WorkerEnd::Stopped => Exit::Interrupted,
             WorkerEnd::Unfinished => Exit::Failed,
             WorkerEnd::Budget(exceeded) => {
-                let hint = "raise it with --max-cost, --max-tokens or --max-time, and resume";
-                term::error(&exceeded.to_string(), &[], Some(hint));
+                let flag = match exceeded {
+                    BudgetExceeded::Cost { .. } => "--max-cost",
+                    BudgetExceeded::Tokens { .. } => "--max-tokens",
+                    BudgetExceeded::Time { .. } => "--max-time",
+                };
+                term::error(&exceeded.to_string(), &[], Some(&format!("raise it with {flag}, and resume")));
                 Exit::Failed
             }
             WorkerEnd::Store(error) => {
                 term::error(
                     &error.to_string(),
                     &[],
-                    Some("nothing was paid for without a record; resume it when it is fixed"),
+                    Some("nothing more was begun; what is on record is not paid again when you resume it"),
                 );
                 Exit::Failed
             }
@@ -150,23 +163,35 @@ impl Finished<'_> {
         exit
     }
 
-    async fn write_files(&self, args: &VerifyRun) -> Exit {
-        let mut exit = Exit::Done;
+    async fn write_files<'a>(&'a self, args: &'a VerifyRun) -> Written<'a> {
+        let mut written = Written { exit: Exit::Done, outputs: Vec::new(), recording: None };
         for output in &self.outputs {
-            if let Err(error) = output.write(&*self.planned.store, &self.planned.run).await {
-                term::error(&format!("cannot write {}: {error}", output.path.display()), &[], None);
-                exit = Exit::Failed;
+            match output.write(&*self.planned.store, &self.planned.run).await {
+                Ok(()) => written.outputs.push(&output.path),
+                Err(error) => {
+                    term::error(&format!("cannot write {}: {error}", output.path.display()), &[], None);
+                    written.exit = Exit::Failed;
+                }
             }
         }
         if let Some(file) = &args.record {
-            let written = write_recording(&*self.planned.store, &self.planned.run, file, &self.redactor).await;
-            if let Err(error) = written {
-                term::error(&error.to_string(), &[], None);
-                exit = Exit::Failed;
+            match write_recording(&*self.planned.store, &self.planned.run, file, &self.redactor).await {
+                Ok(_) => written.recording = Some(file),
+                Err(error) => {
+                    term::error(&error.to_string(), &[], None);
+                    written.exit = Exit::Failed;
+                }
             }
         }
-        exit
+        written
     }
+}
+
+/// The files that were written.
+struct Written<'a> {
+    exit: Exit,
+    outputs: Vec<&'a PathBuf>,
+    recording: Option<&'a PathBuf>,
 }
 
 /// Reports trials that ended without a result.

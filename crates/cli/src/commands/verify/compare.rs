@@ -1,0 +1,114 @@
+//! `wharf verify compare`: two runs side by side, and whether a model became worse.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use wharf::verify::comparison::{ComparedRun, Comparison, ComparisonError, ComparisonOutcome, SIGNIFICANCE, compare};
+use wharf::verify::store::SqliteStore;
+
+use super::args::Compare;
+use crate::config::Paths;
+use crate::error::{UsageError, usage_error};
+use crate::exit::Exit;
+use crate::globals::Globals;
+use crate::interrupt::dropped_on_interrupt;
+use crate::term;
+use crate::verification::{comparison_table, store};
+
+/// The layout of `--json`.
+#[derive(Serialize)]
+struct JsonComparison<'a> {
+    version: u32,
+    ok: bool,
+    significance: f64,
+    #[serde(flatten)]
+    comparison: &'a Comparison,
+}
+
+pub(super) async fn run(globals: &Globals, args: &Compare) -> Exit {
+    dropped_on_interrupt(async {
+        match show(globals, args).await {
+            Ok(exit) => exit,
+            Err(error) => term::usage_error(&error),
+        }
+    })
+    .await
+}
+
+async fn show(globals: &Globals, args: &Compare) -> Result<Exit, UsageError> {
+    let paths = Paths::find(globals)?;
+    let file_a = store::file(args.store.as_deref(), &paths)?;
+    let file_b = args.store_b.clone().unwrap_or_else(|| file_a.clone());
+    let store_a = open(&file_a).await?;
+    let opened_b = if file_b == file_a { None } else { Some(open(&file_b).await?) };
+    let (run_a, run_b) = (store::run_id(&args.a), store::run_id(&args.b));
+    let a = ComparedRun { store: &store_a, run: &run_a, model: args.model_a.as_deref() };
+    let store_b = opened_b.as_ref().unwrap_or(&store_a);
+    let b = ComparedRun { store: store_b, run: &run_b, model: args.model_b.as_deref() };
+    let comparison = compare(a, b).await.map_err(|error| failed(&error))?;
+    refuse_differences(&comparison, args)?;
+    let exit = exit(&comparison);
+    let shown = if globals.json {
+        let ok = exit == Exit::Done;
+        term::json(&JsonComparison { version: 1, ok, significance: SIGNIFICANCE, comparison: &comparison }).await
+    } else {
+        term::out(comparison_table::of(&comparison, globals.verbose)).await
+    };
+    Ok(exit.max(shown))
+}
+
+/// Opens a store that exists: reading creates nothing.
+async fn open(file: &Path) -> Result<SqliteStore, UsageError> {
+    if !file.exists() {
+        let message = format!("no runs: {} does not exist", PathBuf::from(file).display());
+        return Err(usage_error(message, Some("choose another file with --store FILE or --store-b FILE")));
+    }
+    store::open(file).await
+}
+
+fn failed(error: &ComparisonError) -> UsageError {
+    match error {
+        ComparisonError::Store(error) => store::failed(error),
+        ComparisonError::UnknownModel { known, .. } => {
+            usage_error(error.to_string(), Some(&format!("its models are {}", known.join(", "))))
+        }
+        ComparisonError::NoCommonModel { a, b } => {
+            let hint =
+                format!("A has {}, B has {}; choose them with --model-a and --model-b", a.join(", "), b.join(", "));
+            usage_error(error.to_string(), Some(&hint))
+        }
+    }
+}
+
+/// Numbers of different questions, judges or tools mean nothing side by side, unless the user wants exactly that.
+fn refuse_differences(comparison: &Comparison, args: &Compare) -> Result<(), UsageError> {
+    let differences: Vec<String> = comparison.differences.iter().map(ToString::to_string).collect();
+    if args.allow_different {
+        for difference in &differences {
+            term::warning(difference);
+        }
+        return Ok(());
+    }
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let message = format!("the runs are not comparable: {}", differences.join("; "));
+    Err(usage_error(message, Some("compare them anyway with --allow-different")))
+}
+
+/// Decides the exit code, and reports what is wrong.
+fn exit(comparison: &Comparison) -> Exit {
+    let mut exit = Exit::Done;
+    for model in &comparison.models {
+        let message = match model.outcome {
+            ComparisonOutcome::Regression => format!("{} became significantly worse", model.model_b),
+            ComparisonOutcome::NothingCompared => {
+                format!("{} has no question with a score in both runs", model.model_b)
+            }
+            ComparisonOutcome::Improvement | ComparisonOutcome::NotSignificant => continue,
+        };
+        term::error(&message, &[], None);
+        exit = Exit::Failed;
+    }
+    exit
+}

@@ -1,0 +1,123 @@
+//! The complete result of a unit, as the script reads it.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use wharf_agent::TraceMessage;
+use wharf_protocol::{Role, Usage};
+
+use super::cut::TextBudget;
+use crate::outcome::UnitResult;
+
+/// A result with its trace. JSON of models, judges and tools is text here: JavaScript would round its numbers, and nobody
+/// limits its depth.
+#[derive(Serialize)]
+pub(super) struct UnitDetail {
+    /// Everything but the trace and the answer, as in the JSON export.
+    #[serde(flatten)]
+    result: Map<String, Value>,
+    response: Option<String>,
+    trace: Vec<MessageDetail>,
+}
+
+#[derive(Serialize)]
+struct MessageDetail {
+    role: Role,
+    content: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    calls: Vec<CallDetail>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<ResultDetail>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Usage>,
+}
+
+#[derive(Serialize)]
+struct CallDetail {
+    id: String,
+    name: String,
+    input: String,
+}
+
+#[derive(Serialize)]
+struct ResultDetail {
+    id: String,
+    is_error: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<String>,
+}
+
+impl UnitDetail {
+    pub(super) fn new(unit: &UnitResult) -> Result<Self, serde_json::Error> {
+        let mut budget = TextBudget::new();
+        let response = unit.response.as_deref().map(|response| budget.cut(response));
+        // Without the trace, whose JSON may be nested too deep for a value.
+        let head = UnitResult { trace: Vec::new(), response: None, ..unit.clone() };
+        let mut result = match serde_json::to_value(&head)? {
+            Value::Object(result) => result,
+            _ => Map::new(),
+        };
+        result.remove("trace");
+        if let Some(fields) = result.get_mut("template").and_then(|template| template.get_mut("fields")) {
+            fields.as_array_mut().into_iter().flatten().for_each(|field| write_values_as_text(field, &mut budget));
+        }
+        if let Some(reasoning) = result.get_mut("judge_reasoning") {
+            cut_text(reasoning, &mut budget);
+        }
+        if let Some(traits) = result.get_mut("rubric").and_then(|rubric| rubric.get_mut("traits")) {
+            traits.as_array_mut().into_iter().flatten().for_each(|of| write_trait_as_text(of, &mut budget));
+        }
+        let trace = unit.trace.iter().map(|message| MessageDetail::new(message, &mut budget)).collect();
+        Ok(Self { result, response, trace })
+    }
+}
+
+/// Replaces the extracted and the expected value of a field by their JSON text.
+fn write_values_as_text(field: &mut Value, budget: &mut TextBudget) {
+    for key in ["extracted", "truth"] {
+        if let Some(value) = field.get_mut(key) {
+            *value = Value::String(budget.cut(&value.to_string()));
+        }
+    }
+    if let Some(text) = field.get_mut("overruled") {
+        cut_text(text, budget);
+    }
+}
+
+/// Cuts the texts of a trait, and replaces an object by its JSON text.
+fn write_trait_as_text(of: &mut Value, budget: &mut TextBudget) {
+    for key in ["reasoning", "absent", "failed"] {
+        if let Some(text) = of.get_mut(key) {
+            cut_text(text, budget);
+        }
+    }
+    if let Some(object) = of.get_mut("value").and_then(|value| value.get_mut("object")) {
+        *object = Value::String(budget.cut(&object.to_string()));
+    }
+}
+
+fn cut_text(value: &mut Value, budget: &mut TextBudget) {
+    if let Value::String(text) = value {
+        *text = budget.cut(text);
+    }
+}
+
+impl MessageDetail {
+    fn new(message: &TraceMessage, budget: &mut TextBudget) -> Self {
+        let thinking = message.thinking.as_ref().map(|thinking| budget.cut(&thinking.thinking));
+        let content = budget.cut(&message.content);
+        let calls = message.tool_calls.iter().map(|call| CallDetail {
+            id: budget.cut(&call.id),
+            name: budget.cut(&call.name),
+            input: budget.cut(call.input.as_str()),
+        });
+        let calls = calls.collect();
+        let result = message.tool_result.as_ref().map(|result| ResultDetail {
+            id: budget.cut(&result.tool_use_id),
+            is_error: result.is_error,
+            output: result.output.as_ref().map(|output| budget.cut(output.as_str())),
+        });
+        Self { role: message.role, content, calls, result, thinking, usage: message.usage_metadata }
+    }
+}
