@@ -64,9 +64,9 @@ pub(crate) fn count_items(
     if let Some(description) = description {
         let _ = write!(task, "\nWhat the items are about: {}", description.trim());
     }
-    list(&mut task, "Wanted items", &of.tp_instructions);
+    list(&mut task, "Expected items", &of.tp_instructions);
     if of.evaluation_mode == EvaluationMode::FullMatrix {
-        list(&mut task, "Unwanted items", &of.tn_instructions);
+        list(&mut task, "Unexpected items", &of.tn_instructions);
     }
     prompt_with(&task, judged, &[], schema)
 }
@@ -109,7 +109,7 @@ mod tests {
             "tn_instructions": ["c"]});
         let prompt = count_items(JUDGED, &serde_json::from_value(of).unwrap(), Some("Letters"), json!({}));
         let text = text(&prompt);
-        let expected = "What the items are about: Letters\nWanted items:\n1. a\n2. b\nUnwanted items:\n1. c\n";
+        let expected = "What the items are about: Letters\nExpected items:\n1. a\n2. b\nUnexpected items:\n1. c\n";
         assert!(text.contains(expected), "{text}");
     }
 }
