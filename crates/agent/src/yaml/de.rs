@@ -24,7 +24,7 @@ pub(super) fn deserialize<T: DeserializeOwned>(root: &Node) -> Result<T, Error> 
 
 /// Reads one scalar with the types of YAML. Fails for numbers that are not finite.
 pub(super) fn scalar_value(node: &Node) -> Result<Value, Error> {
-    let left = Cell::new(1);
+    let left = Cell::new(usize::MAX);
     Value::deserialize(At { node, left: &left })
 }
 
@@ -55,7 +55,7 @@ impl<'de> At<'de> {
 
     /// Counts the node, and adds its line to what goes wrong in it.
     fn read<T>(self, read: impl FnOnce(&'de Kind) -> Result<T, Error>) -> Result<T, Error> {
-        let Some(left) = self.left.get().checked_sub(1) else {
+        let Some(left) = self.left.get().checked_sub(self.node.weight()) else {
             return Err(too_many(self.node.line));
         };
         self.left.set(left);

@@ -56,6 +56,11 @@ impl<'a> NodeRef<'a> {
         self.node.line
     }
 
+    /// Returns how many values it counts for, without those in it: a long text counts for several.
+    pub fn weight(self) -> usize {
+        self.node.weight()
+    }
+
     /// Returns the kind of the value.
     pub fn kind(self) -> NodeKind {
         match &self.node.kind {

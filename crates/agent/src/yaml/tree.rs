@@ -20,6 +20,19 @@ pub(super) struct Node {
     pub(super) kind: Kind,
 }
 
+/// Bytes of a text that weigh as much as a value.
+const BYTES_PER_VALUE: usize = 64;
+
+impl Node {
+    /// Returns how many values it counts for, without those in it. An alias repeats it, so a long text counts for several.
+    pub(super) fn weight(&self) -> usize {
+        match &self.kind {
+            Kind::Scalar { text, .. } => 1 + text.len() / BYTES_PER_VALUE,
+            Kind::Sequence(_) | Kind::Mapping(_) => 1,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) enum Kind {
     Scalar { text: String, is_plain: bool },

@@ -83,7 +83,13 @@ pub(crate) async fn run(globals: &Globals, run: Run) -> Exit {
         setup.redactor = Some(prepared.redactor.clone());
         if let (Some(config), Some(file)) = (&prepared.config, &run.models) {
             let owner = &config.label();
-            let own = DeclaredServers { file, owner, declared: &model_servers, servers: &own_servers };
+            let own = DeclaredServers {
+                file,
+                owner,
+                declared: &model_servers,
+                servers: &own_servers,
+                approves_variables: false,
+            };
             trust::check_servers(&setup, Trust::of_flag(run.trust), &own)?;
         }
         if let Some(idle) = model_servers.idle_timeout {

@@ -156,13 +156,18 @@ pub(crate) fn api_keys<'a>(configs: impl IntoIterator<Item = &'a ModelConfig>) -
     secrets
 }
 
-/// Reads a file of limited size. It may be a pipe, whose size is known only after reading.
+/// Reads a file of a model, or one that is as small.
 pub(crate) fn read_file(file: &Path) -> Result<String, UsageError> {
+    read_file_up_to(file, MAX_FILE_BYTES)
+}
+
+/// Reads a file of limited size. It may be a pipe, whose size is known only after reading.
+pub(crate) fn read_file_up_to(file: &Path, max_bytes: u64) -> Result<String, UsageError> {
     let mut text = Vec::new();
     let opened = File::open(file).map_err(|error| unreadable(file, &error))?;
-    opened.take(MAX_FILE_BYTES + 1).read_to_end(&mut text).map_err(|error| unreadable(file, &error))?;
-    if text.len() as u64 > MAX_FILE_BYTES {
-        let mebibytes = MAX_FILE_BYTES / (1024 * 1024);
+    opened.take(max_bytes + 1).read_to_end(&mut text).map_err(|error| unreadable(file, &error))?;
+    if text.len() as u64 > max_bytes {
+        let mebibytes = max_bytes / (1024 * 1024);
         return Err(usage_error(format!("{} is larger than {mebibytes} MiB", file.display()), None));
     }
     String::from_utf8(text).map_err(|_| usage_error(format!("cannot read {}: invalid UTF-8", file.display()), None))

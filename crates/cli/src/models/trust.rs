@@ -75,11 +75,13 @@ pub(crate) struct DeclaredServers<'a> {
     pub(crate) declared: &'a ModelServers,
     /// The servers to start.
     pub(crate) servers: &'a [ReadServer],
+    /// Whether the user approves also what reads variables, beside what runs commands: files that come from elsewhere.
+    pub(crate) approves_variables: bool,
 }
 
 /// Checks that the user approved what the servers of a file run and read. Asks at a terminal.
 pub(crate) fn check_servers(setup: &Setup, trust: Trust, found: &DeclaredServers<'_>) -> Result<(), UsageError> {
-    let DeclaredServers { file, owner, declared, servers } = found;
+    let DeclaredServers { file, owner, declared, servers, approves_variables } = found;
     for read in *servers {
         let reads = declared.variables_of(&read.server.name);
         check_variables(trust, read, &reads)?;
@@ -88,7 +90,11 @@ pub(crate) fn check_servers(setup: &Setup, trust: Trust, found: &DeclaredServers
             term::note(&format!("server `{}` ({target}) reads your {}", read.server.name, reads.join(", ")));
         }
     }
-    let commands: Vec<&ReadServer> = servers.iter().filter(|read| starts_command(&read.server.reach)).collect();
+    let needs_approval = |read: &&ReadServer| {
+        let reads_variables = || !declared.variables_of(&read.server.name).is_empty();
+        starts_command(&read.server.reach) || *approves_variables && reads_variables()
+    };
+    let commands: Vec<&ReadServer> = servers.iter().filter(needs_approval).collect();
     if trust == Trust::All || commands.is_empty() {
         return Ok(());
     }
@@ -99,8 +105,12 @@ pub(crate) fn check_servers(setup: &Setup, trust: Trust, found: &DeclaredServers
     for read in commands {
         if let Some(approval) = approvals.review(&origin, &directory, &read.server.name, &read.written) {
             if !is_interactive() {
-                let message =
-                    format!("{}: server `{}` runs a command that you have not approved", file.display(), approval.name);
+                let what = if starts_command(&read.server.reach) {
+                    "runs a command that you have not approved"
+                } else {
+                    "reads your variables, which you have not approved"
+                };
+                let message = format!("{}: server `{}` {what}", file.display(), approval.name);
                 let hint = "run it at a terminal to review and approve it, or start its commands without approval with --trust";
                 return Err(usage_error(message, Some(hint)));
             }

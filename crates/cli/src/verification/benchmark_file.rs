@@ -6,12 +6,12 @@ use wharf::config::{Problem, Severity};
 use wharf::verify::Benchmark;
 
 use crate::error::{UsageError, usage_error};
-use crate::models::choose::read_file;
+use crate::models::choose::read_file_up_to;
 use crate::term;
 
 /// Reads a benchmark. Prints every problem of the file.
 pub(crate) fn read(file: &Path) -> Result<Benchmark, UsageError> {
-    parse(&read_file(file)?, file)
+    parse(&read_file_up_to(file, Benchmark::MAX_FILE_BYTES as u64)?, file)
 }
 
 /// Parses a benchmark. `file` names it in problems, and its extension decides about the format.

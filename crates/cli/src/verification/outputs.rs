@@ -30,6 +30,31 @@ pub(crate) fn parse(paths: &[PathBuf]) -> Result<Vec<OutputFile>, UsageError> {
     paths.iter().map(|path| OutputFile::new(path)).collect()
 }
 
+/// Checks that no output replaces another file of the run: its store, its benchmark, its models or another output.
+pub(crate) fn check_distinct(outputs: &[OutputFile], others: &[(&str, &Path)]) -> Result<(), UsageError> {
+    for (index, output) in outputs.iter().enumerate() {
+        let earlier = outputs[..index].iter().map(|earlier| ("another output", earlier.path.as_path()));
+        if let Some((what, _)) = others.iter().copied().chain(earlier).find(|(_, other)| is_same(&output.path, other)) {
+            let message = format!("--output {}: the file is {what} of this run", output.path.display());
+            return Err(usage_error(message, Some("choose another file")));
+        }
+    }
+    Ok(())
+}
+
+/// Whether two paths name one file. A file that does not exist yet is compared by its folder and name.
+pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
+    let resolved = |path: &Path| {
+        let absolute = std::path::absolute(path).ok()?;
+        let folder = absolute.parent()?.canonicalize().ok()?;
+        absolute.canonicalize().ok().or_else(|| Some(folder.join(absolute.file_name()?)))
+    };
+    match (resolved(one), resolved(other)) {
+        (Some(one), Some(other)) => one == other,
+        _ => one == other,
+    }
+}
+
 impl OutputFile {
     fn new(path: &Path) -> Result<Self, UsageError> {
         if path.is_dir() {

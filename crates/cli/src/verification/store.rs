@@ -12,6 +12,9 @@ use crate::error::{UsageError, usage_error};
 /// Returns the file of the store: the given one, that of the environment, or the user's.
 pub(crate) fn file(given: Option<&Path>, paths: &Paths) -> Result<PathBuf, UsageError> {
     let named = given.map(Path::to_owned).or_else(|| variable(&["WHARF_VERIFY_STORE"]).map(PathBuf::from));
+    if let Some(url) = named.as_ref().and_then(|file| file.to_str()).filter(|text| text.contains("://")) {
+        return Err(usage_error(format!("--store {url}: a store is a file"), Some("write a path")));
+    }
     named.or_else(|| paths.verify_store.clone()).ok_or_else(no_home)
 }
 

@@ -198,7 +198,11 @@ fn check(
         .resolve(&variables())
         .map_err(|error| usage_error(format!("{}: {error}", file.display()), error.hint()))?;
     read.iter().flat_map(|read| &read.problems).for_each(term::problem);
-    trust::check_servers(setup, trust, &DeclaredServers { file, owner, declared: &declared, servers: &read })
+    trust::check_servers(
+        setup,
+        trust,
+        &DeclaredServers { file, owner, declared: &declared, servers: &read, approves_variables: true },
+    )
 }
 
 /// Returns the options without servers: those of the command line and the configuration never enter a run.

@@ -49,6 +49,7 @@ export interface Message {
 }
 export interface Field {
   name: string; passed: boolean | null; score: number | null; extracted?: string; truth?: string; reason?: string;
+  similarity?: number; overruled?: string;
 }
 export type TraitValue = { boolean: boolean } | { score: { score: number; min: number; max: number } } |
   { class: { index: number; name?: string } } | { object: string } | { metrics: Record<string, unknown> };

@@ -72,13 +72,20 @@ function template(detail: Detail): HTMLElement | null {
   const row = (field: Field) => h('tr', null,
     h('th', { scope: 'row' }, short(field.name, 80)), h('td', null, check(field.passed)),
     h('td', null, value(field.extracted)), h('td', null, value(field.truth)), h('td', { class: 'num' }, percent(field.score, 0)),
-    h('td', null, field.reason ? h('div', { class: 'text' }, shown(field.reason)) : ''));
+    h('td', null, field.reason ? h('div', { class: 'text' }, shown(field.reason)) : '', meaning(field)));
   const head = ['Field', 'Result', 'Extracted', 'Truth', 'Score', 'Reason'];
   return h('section', { class: 'card' },
     h('h2', null, 'Template ', check(detail.template.passed), h('span', { class: 'aside' }, `score ${percent(detail.template.score, 0)}`)),
     scrolling('Fields of the template', h('table', { class: 'fields' },
       h('thead', null, h('tr', null, ...head.map((name) => h('th', { scope: 'col', class: name === 'Score' ? 'num' : null }, name)))),
       h('tbody', null, ...detail.template.fields.map(row)))));
+}
+
+/** What the comparison of meanings found, for a field whose values differ. */
+function meaning({ similarity, overruled }: Field): HTMLElement | null {
+  if (similarity === undefined && overruled === undefined) return null;
+  return h('div', { class: 'text' }, h('span', { class: 'quiet' }, `similarity of the meanings ${percent(similarity, 0)}`),
+    overruled === undefined ? null : ['; accepted by the judge: ', shown(overruled)]);
 }
 
 function assertions(detail: Detail): HTMLElement | null {

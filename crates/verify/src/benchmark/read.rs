@@ -13,8 +13,6 @@ use crate::problem::{Path, Place, Problem, Segment};
 use crate::shape::Shape;
 use crate::shape::read::{Reader, line_of};
 
-/// The maximum size of a file.
-const MAX_FILE_BYTES: usize = 32 * 1024 * 1024;
 /// The maximum number of questions.
 pub(super) const MAX_QUESTIONS: usize = 100_000;
 /// The maximum number of values of one document. A larger benchmark has one question per line.
@@ -23,6 +21,9 @@ const MAX_DOCUMENT_VALUES: usize = 2_000_000;
 const MAX_FILE_VALUES: usize = 3_000_000;
 
 impl Benchmark {
+    /// The maximum size of a file.
+    pub const MAX_FILE_BYTES: usize = 32 * 1024 * 1024;
+
     /// Reads a benchmark. The extension of the file decides about the format: `.jsonl` and `.ndjson` have one JSON object
     /// per line, everything else is YAML or JSON. Without a `name` in the file, its stem is the benchmark's name.
     ///
@@ -31,8 +32,8 @@ impl Benchmark {
     /// # Errors
     /// Returns all problems of the file.
     pub fn parse(text: &str, file: &FilePath) -> Result<Self, InvalidBenchmark> {
-        if text.len() > MAX_FILE_BYTES {
-            let message = format!("the file is larger than {} MiB", MAX_FILE_BYTES / 1024 / 1024);
+        if text.len() > Self::MAX_FILE_BYTES {
+            let message = format!("the file is larger than {} MiB", Self::MAX_FILE_BYTES / 1024 / 1024);
             return Err(whole_file(message, "split it into several benchmarks"));
         }
         let stem = file.file_stem().and_then(OsStr::to_str).unwrap_or("benchmark");

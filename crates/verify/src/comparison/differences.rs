@@ -125,7 +125,7 @@ pub(super) fn of_settings(a: &RunSettings<'_>, b: &RunSettings<'_>) -> Vec<Diffe
         found.push(Difference::Judges { a: judge_labels(a.settings), b: judge_labels(b.settings) });
     }
     let is_other = |key: &str| a.settings[key] != b.settings[key];
-    if is_other("evaluation") || is_other("judge_prompt_version") {
+    if ["evaluation", "embedding", "judge_prompt_version"].into_iter().any(is_other) {
         found.push(Difference::Evaluation);
     }
     for run in [a, b] {

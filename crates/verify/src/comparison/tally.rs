@@ -44,7 +44,9 @@ impl RunTally {
         let mut skip = 0;
         loop {
             let page = store.results(run, skip, PAGE).await?;
-            page.iter().for_each(|unit| tally.add(unit));
+            for unit in &page {
+                tally.add(unit);
+            }
             skip += page.len() as u64;
             if page.len() < PAGE as usize {
                 return Ok(tally);

@@ -109,7 +109,7 @@ impl Labels {
                 let message = format!("question `{}` has no template that a judge fills", question.id);
                 return Err(problem(message));
             };
-            let fields = fields(template, raw.fields).map_err(problem)?;
+            let fields = fields(template, &raw.fields).map_err(problem)?;
             answers.push(LabeledAnswer { question: question.id.clone(), answer: raw.answer, label: raw.label, fields });
         }
         Ok(Self { answers })
@@ -117,7 +117,7 @@ impl Labels {
 }
 
 /// Checks the values of fields like those of a judge. Fields without a value stay away.
-fn fields(template: &Template, given: Map<String, Value>) -> Result<Map<String, Value>, String> {
+fn fields(template: &Template, given: &Map<String, Value>) -> Result<Map<String, Value>, String> {
     let mut complete = Map::new();
     for field in template.judged_fields() {
         complete.insert(field.name.clone(), given.get(&field.name).cloned().unwrap_or_default());

@@ -59,9 +59,9 @@ fn optional_checks_stand_before_the_judge_fills_the_template() {
 
 #[test]
 fn the_mode_decides_about_the_stages_of_templates_and_traits() {
+    use StageName::{DeepJudgmentAutofail, DeepJudgmentRubricAutofail, EmbeddingCheck, Finalize, RubricEvaluation};
     let both = EvaluationOptions { mode: Mode::TemplateAndRubric, ..EvaluationOptions::default() };
     let names: Vec<_> = Pipeline::new(&both).unwrap().stages().map(|stage| stage.name).collect();
-    use StageName::{DeepJudgmentAutofail, DeepJudgmentRubricAutofail, EmbeddingCheck, Finalize, RubricEvaluation};
     assert_eq!(names[names.len() - 4..], [EmbeddingCheck, RubricEvaluation, DeepJudgmentRubricAutofail, Finalize]);
     let deep_judgment = DeepJudgmentOptions {
         template: DeepTemplate::Full,

@@ -58,10 +58,10 @@ pub(crate) fn schema(of: &MetricTrait) -> Value {
 pub(crate) fn read(of: &MetricTrait, answer: &Value) -> Result<(MetricValue, String), String> {
     let reasoning = answer.get("reasoning").and_then(Value::as_str).ok_or("`reasoning`: expected a text")?;
     let (true_positives, false_negatives) =
-        split(&of.tp_instructions, numbers(answer, "present", &of.tp_instructions)?);
+        split(&of.tp_instructions, &numbers(answer, "present", &of.tp_instructions)?);
     let (false_positives, true_negatives) = match of.evaluation_mode {
         EvaluationMode::TpOnly => (others(of, answer)?, Vec::new()),
-        EvaluationMode::FullMatrix => split(&of.tn_instructions, numbers(answer, "unwanted", &of.tn_instructions)?),
+        EvaluationMode::FullMatrix => split(&of.tn_instructions, &numbers(answer, "unwanted", &of.tn_instructions)?),
     };
     let mut value =
         MetricValue { metrics: BTreeMap::new(), true_positives, false_negatives, false_positives, true_negatives };
@@ -70,7 +70,7 @@ pub(crate) fn read(of: &MetricTrait, answer: &Value) -> Result<(MetricValue, Str
 }
 
 /// Returns the described items that are present, and those that are not.
-fn split(described: &[String], present: BTreeSet<usize>) -> (Vec<String>, Vec<String>) {
+fn split(described: &[String], present: &BTreeSet<usize>) -> (Vec<String>, Vec<String>) {
     let mut lists = (Vec::new(), Vec::new());
     for (index, item) in described.iter().enumerate() {
         let list = if present.contains(&(index + 1)) { &mut lists.0 } else { &mut lists.1 };

@@ -67,13 +67,14 @@ impl Reader {
 
     /// Reads a value. The result is complete only if no problem was reported.
     pub(crate) fn read(&mut self, node: NodeRef<'_>, shape: &Shape, place: &Place<'_>) -> Value {
-        if self.values_left == 0 {
+        // A long text counts for several values: an alias can repeat it.
+        let Some(left) = self.values_left.checked_sub(node.weight()) else {
             if self.problems.last().is_none_or(|last| last.message != TOO_MANY) {
                 self.report_at(node.line(), place, TOO_MANY, None);
             }
             return Value::Null;
-        }
-        self.values_left -= 1;
+        };
+        self.values_left = left;
         match shape {
             Shape::Text { min_chars, max_chars } => self.text(node, (*min_chars, *max_chars), place),
             Shape::Formatted(format) => self.formatted(node, format, place),

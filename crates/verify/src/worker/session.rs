@@ -364,6 +364,14 @@ impl Session {
         }
         self.heartbeat.stop().await;
         let progress = self.store.progress(&self.options.run).await?;
+        let end = match end {
+            // What was in flight has been paid for too.
+            WorkerEnd::Budget(first) => {
+                let last = self.options.budget.check(&progress.usage, Duration::ZERO);
+                WorkerEnd::Budget(last.err().unwrap_or(first))
+            }
+            end => end,
+        };
         Ok(WorkerReport { end, progress, lost_leases: self.lost_leases, unfinished: self.unfinished, unfinished_count })
     }
 }

@@ -30,6 +30,7 @@ fn looking() -> Arc<Fake> {
     })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "tests write the settings in place")]
 fn setup_with(changes: Value, judge: &Arc<Fake>) -> Setup {
     let mut definition = json!({"kind": "agentic", "description": "The files exist", "result": "boolean"});
     definition.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());

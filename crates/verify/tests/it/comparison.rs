@@ -199,7 +199,7 @@ async fn runs_that_measure_something_else_are_different() {
     assert_eq!(texts(judges), ["the judges are `judge` and `strict`"]);
     let judge_settings = differences(|run| run.settings["judges"][0]["settings"]["name"] = json!("k")).await;
     assert_eq!(texts(judge_settings), ["the settings of the judges differ"]);
-    for key in ["evaluation", "judge_prompt_version"] {
+    for key in ["evaluation", "embedding", "judge_prompt_version"] {
         assert_eq!(differences(|run| run.settings[key] = json!(2)).await, [Difference::Evaluation], "{key}");
     }
     let tools = differences(|run| run.tool_set = "u").await;

@@ -78,7 +78,11 @@ async fn everything_that_can_change_an_answer_changes_the_ids_of_trial_and_unit(
 
 #[tokio::test(start_paused = true)]
 async fn everything_that_can_change_a_judgment_changes_the_id_of_the_unit_only() {
-    let changes: [(&str, Change); 16] = [
+    let changes: [(&str, Change); 18] = [
+        ("deep judgment", |setup| {
+            setup.evaluation.deep_judgment.template = wharf_verify::DeepTemplate::Full;
+        }),
+        ("the similarity of excerpts", |setup| setup.evaluation.deep_judgment.fuzzy_threshold = 0.9),
         ("the template", |setup| {
             setup.benchmark.questions[0].template.as_mut().unwrap().fields[0].description.push('!');
         }),
@@ -100,7 +104,7 @@ async fn everything_that_can_change_a_judgment_changes_the_id_of_the_unit_only()
         ("the optional checks", |setup| setup.evaluation.abstention_check = true),
         ("the mode", |setup| setup.evaluation.mode = Mode::TemplateAndRubric),
         ("the requests for traits", |setup| {
-            setup.evaluation.rubric_strategy = wharf_verify::RubricStrategy::Sequential
+            setup.evaluation.rubric_strategy = wharf_verify::RubricStrategy::Sequential;
         }),
         ("traits of all questions", |setup| {
             setup.benchmark.questions[0].rubric.clear();

@@ -43,7 +43,7 @@ fn hostile(trial: &Trial, place: usize) -> UnitResult {
     };
     let mut unit = unit_result(trial, &trial.units[place].id, verdict);
     unit.question = attack(number).trim().parse().unwrap();
-    unit.model.label = attack(number + 1).to_owned();
+    attack(number + 1).clone_into(&mut unit.model.label);
     if verdict == Verdict::Failed {
         let category = FailureCategory::Content;
         let reason = format!("{}\n\n# {}\0", attack(number + 2), attack(number + 3));

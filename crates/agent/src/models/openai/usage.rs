@@ -12,6 +12,7 @@ pub(super) fn usage(reported: &Value) -> Usage {
         cache_read_tokens: number(&["/prompt_tokens_details/cached_tokens", "/prompt_cache_hit_tokens"]),
         cache_write_tokens: number(&["/prompt_tokens_details/cache_write_tokens"]),
         reasoning_tokens: number(&["/completion_tokens_details/reasoning_tokens"]),
-        cost_usd: reported.get("cost").and_then(Value::as_f64),
+        // A provider that pays the user does not exist.
+        cost_usd: reported.get("cost").and_then(Value::as_f64).filter(|cost| cost.is_finite() && *cost >= 0.0),
     }
 }

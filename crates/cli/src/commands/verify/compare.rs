@@ -84,7 +84,9 @@ fn failed(error: &ComparisonError) -> UsageError {
 fn refuse_differences(comparison: &Comparison, args: &Compare) -> Result<(), UsageError> {
     let differences: Vec<String> = comparison.differences.iter().map(ToString::to_string).collect();
     if args.allow_different {
-        differences.iter().for_each(|difference| term::warning(difference));
+        for difference in &differences {
+            term::warning(difference);
+        }
         return Ok(());
     }
     if differences.is_empty() {

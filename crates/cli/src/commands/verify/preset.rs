@@ -100,8 +100,16 @@ async fn save(globals: &Globals, paths: &Paths, args: SavePreset) -> Result<Exit
 }
 
 async fn list(globals: &Globals, paths: &Paths) -> Result<Exit, UsageError> {
-    let presets: Vec<Preset> =
-        names(folder(paths)?).iter().map(|name| load(paths, name)).collect::<Result<_, UsageError>>()?;
+    let mut presets: Vec<Preset> = Vec::new();
+    for name in names(folder(paths)?) {
+        match load(paths, &name) {
+            Ok(preset) => presets.push(preset),
+            // One that was edited by hand does not hide the others.
+            Err(error) => {
+                term::warning(&error.message);
+            }
+        }
+    }
     if globals.json {
         return Ok(term::json(&json!({"version": 1, "presets": presets})).await);
     }

@@ -82,9 +82,11 @@ struct Parts {
 async fn prepare(globals: &Globals, args: &VerifyRun, logged: Option<LoggedModels>) -> Result<Prepared, Unplannable> {
     let paths = Paths::find(globals)?;
     // Mistakes are reported before anything is started.
-    outputs::parse(&args.output)?;
+    let outputs = outputs::parse(&args.output)?;
+    let store_file = store::file(args.store.as_deref(), &paths)?;
     let benchmark = benchmark_file::read(&args.benchmark)?;
     let config = settings::merged(&args.settings, &paths)?;
+    check_files(args, &config, &outputs, &store_file)?;
     let recording = match &args.replay {
         Some(file) => Some(Arc::new(open_recording(file).await?)),
         None => None,
@@ -120,6 +122,25 @@ async fn prepare(globals: &Globals, args: &VerifyRun, logged: Option<LoggedModel
     let workbench = Arc::new(workbench);
     let parts = Parts { benchmark, config, participants, tool_sets, recording, workbench, logged };
     plan(args, &paths, globals.quiet, parts).await
+}
+
+/// Checks that no file of the run is written over another one.
+fn check_files(
+    args: &VerifyRun,
+    config: &VerificationConfig,
+    outputs: &[outputs::OutputFile],
+    store_file: &Path,
+) -> Result<(), UsageError> {
+    let mut others = vec![("the store", store_file), ("the benchmark", args.benchmark.as_path())];
+    others.extend(config.models_file.as_deref().map(|file| ("the model file", Path::new(file))));
+    if let Some(record) = &args.record {
+        if let Some((what, _)) = others.iter().find(|(_, other)| outputs::is_same(record, other)) {
+            let message = format!("--record {}: the file is {what} of this run", record.display());
+            return Err(usage_error(message, Some("choose another file")));
+        }
+        others.push(("the recording", record));
+    }
+    outputs::check_distinct(outputs, &others)
 }
 
 /// Checks before servers start that everything fits together, except for the tools.

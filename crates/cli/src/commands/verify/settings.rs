@@ -46,6 +46,13 @@ pub(super) fn of_command_line(args: &SettingsArgs) -> Result<VerificationConfig,
 }
 
 fn of_flags(args: &SettingsArgs) -> Result<VerificationConfig, UsageError> {
+    let numbers = [("--max-cost", args.max_cost), ("--max-time", args.max_time), ("--fail-under", args.fail_under)];
+    for (flag, number) in numbers {
+        // JSON has no such numbers: they would be absent below.
+        if let Some(number) = number.filter(|number| !number.is_finite()) {
+            return Err(usage_error(format!("{flag}: expected a finite number, found {number}"), None));
+        }
+    }
     let some = |names: &Vec<String>| Some(names.clone()).filter(|names| !names.is_empty());
     let config = VerificationConfig {
         models: some(&args.model),

@@ -80,6 +80,9 @@ fn write_values_as_text(field: &mut Value, budget: &mut TextBudget) {
             *value = Value::String(budget.cut(&value.to_string()));
         }
     }
+    if let Some(text) = field.get_mut("overruled") {
+        cut_text(text, budget);
+    }
 }
 
 /// Cuts the texts of a trait, and replaces an object by its JSON text.

@@ -19,7 +19,7 @@ const APPLICATION_ID: i64 = 0x5768_7266;
 const MIGRATIONS: [&str; 2] =
     [include_str!("../migrations/sqlite/0001.sql"), include_str!("../migrations/sqlite/0002.sql")];
 /// How long a connection waits for other processes.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Connections for reading.
 const MAX_READERS: u32 = 2;
 /// Page cache of a connection, in KiB. The rows of a run are written and read once, so more does not help.

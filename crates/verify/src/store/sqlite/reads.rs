@@ -46,7 +46,7 @@ pub(super) async fn run(readers: &SqlitePool, run: &RunId) -> Result<(RunSummary
 
 pub(super) async fn progress(readers: &SqlitePool, run: &RunId) -> Result<Progress, StoreError> {
     let mut connection = readers.acquire().await.map_err(failed)?;
-    Ok(progress_of(&run_row(&mut connection, run).await?))
+    progress_of(&run_row(&mut connection, run).await?)
 }
 
 pub(super) async fn results(
@@ -125,31 +125,37 @@ fn summary(row: &SqliteRow) -> Result<RunSummary, StoreError> {
         benchmark: row.get("benchmark"),
         created: row.get::<i64, _>("created") / 1000,
         state: named(row.get("state"))?,
-        progress: progress_of(row),
+        progress: progress_of(row)?,
     })
 }
 
-fn progress_of(row: &SqliteRow) -> Progress {
-    let count = |column: &str| u64::try_from(row.get::<i64, _>(column)).unwrap_or_default();
-    let [passed, failed, invalid, indeterminate] = ["passed", "failed", "invalid", "indeterminate"].map(count);
-    let usage = Usage {
-        input_tokens: count("input_tokens"),
-        output_tokens: count("output_tokens"),
-        cache_read_tokens: count("cache_read_tokens"),
-        cache_write_tokens: count("cache_write_tokens"),
-        reasoning_tokens: count("reasoning_tokens"),
-        cost_usd: row.get::<Option<i64>, _>("cost_nanos").map(dollars),
+fn progress_of(row: &SqliteRow) -> Result<Progress, StoreError> {
+    // The file may have been changed by anything, so the types of its values are not trusted.
+    let count = |column: &str| -> Result<u64, StoreError> {
+        let number: i64 = row.try_get(column).map_err(|error| damaged(&error))?;
+        Ok(u64::try_from(number).unwrap_or_default())
     };
-    Progress {
-        units: count("units"),
-        done: passed + failed + invalid + indeterminate,
+    let [passed, failed, invalid, indeterminate] =
+        [count("passed")?, count("failed")?, count("invalid")?, count("indeterminate")?];
+    let cost: Option<i64> = row.try_get("cost_nanos").map_err(|error| damaged(&error))?;
+    let usage = Usage {
+        input_tokens: count("input_tokens")?,
+        output_tokens: count("output_tokens")?,
+        cache_read_tokens: count("cache_read_tokens")?,
+        cache_write_tokens: count("cache_write_tokens")?,
+        reasoning_tokens: count("reasoning_tokens")?,
+        cost_usd: cost.map(dollars),
+    };
+    Ok(Progress {
+        units: count("units")?,
+        done: passed.saturating_add(failed).saturating_add(invalid).saturating_add(indeterminate),
         passed,
         failed,
         invalid,
         indeterminate,
-        running: count("running"),
+        running: count("running")?,
         usage,
-    }
+    })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a run does not cost millions of dollars")]

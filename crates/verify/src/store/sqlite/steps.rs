@@ -13,6 +13,11 @@ use super::leases::is_held;
 use super::writer::Write;
 use super::{failed, json_name};
 
+/// Tokens of one step that count at most. A provider may report any number, and totals must not overflow.
+const MAX_STEP_TOKENS: u64 = 1_000_000_000_000;
+/// The cost of one step that counts at most, in US dollars.
+const MAX_STEP_COST_USD: f64 = 1_000.0;
+
 /// The intent of a step.
 pub(super) struct BeginStep {
     pub(super) lease: Lease,
@@ -175,7 +180,7 @@ impl FinishStep {
              cache_read_tokens = cache_read_tokens + $4, cache_write_tokens = cache_write_tokens + $5, \
              reasoning_tokens = reasoning_tokens + $6, \
              cost_nanos = CASE WHEN $7 IS NULL THEN cost_nanos ELSE COALESCE(cost_nanos, 0) + $7 END WHERE id = $1";
-        let tokens = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let tokens = |count: u64| i64::try_from(count.min(MAX_STEP_TOKENS)).unwrap_or_default();
         let add = sqlx::query(ADD)
             .bind(&*self.lease.run.0)
             .bind(tokens(self.usage.input_tokens))
@@ -278,7 +283,8 @@ pub(super) fn result_of(row: &SqliteRow) -> Result<StepResult, StoreError> {
 }
 
 /// Returns billionths of a US dollar.
-#[expect(clippy::cast_possible_truncation, reason = "a cast of a float saturates, and no cost is that large")]
+#[expect(clippy::cast_possible_truncation, reason = "the number is far smaller than the type allows")]
 fn nanos(cost_usd: f64) -> i64 {
-    (cost_usd * 1e9).round() as i64
+    // A cost that is not a number counts as none.
+    (cost_usd.clamp(0.0, MAX_STEP_COST_USD) * 1e9).round() as i64
 }

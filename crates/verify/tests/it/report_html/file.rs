@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use wharf_agent::TraceCall;
 use wharf_protocol::Json;
@@ -125,6 +125,24 @@ fn every_result_survives_the_round_trip() {
     let expected = &SMALL.input().questions[0];
     assert_eq!(question["question"], expected.question);
     assert_eq!(question["answer"], expected.answer.clone().unwrap());
+}
+
+#[test]
+fn objects_of_traits_are_text_and_long_reasoning_is_cut() {
+    let mut unit = SMALL.all_units().remove(0);
+    unit.judge_reasoning = Some("r".repeat(200_000));
+    unit.rubric = serde_json::from_value(json!({"traits": [
+        {"name": "t", "value": {"object": {"n": 12_345_678_901_234_567_890_u64}}, "reasoning": "s".repeat(200_000)},
+    ]}))
+    .unwrap();
+    let mut writer = HtmlWriter::new(Vec::new(), SMALL.input()).unwrap();
+    writer.add(&unit).unwrap();
+    let detail = list(&String::from_utf8(writer.finish().unwrap()).unwrap(), "details").remove(0);
+    let found = &detail["rubric"]["traits"][0];
+    assert_eq!(found["value"]["object"], "{\"n\":12345678901234567890}", "a script would round the number");
+    for text in [&detail["judge_reasoning"], &found["reasoning"]] {
+        assert!(text.as_str().unwrap().ends_with("… [100000 more characters are in the store]"));
+    }
 }
 
 fn check_detail(unit: &UnitResult, detail: &Value) {

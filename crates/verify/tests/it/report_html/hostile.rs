@@ -88,6 +88,8 @@ fn spoil(unit: &mut UnitResult, place: usize) {
         field.extracted = Some(json!({ attack(1): [attack(2)] }));
         field.truth = json!(attack(3));
         field.reason = Some(attack(4));
+        field.similarity = Some(0.9);
+        field.overruled = Some(attack(5));
     }
     unit.judge_reasoning = Some(attack(place));
     unit.excerpts = serde_json::from_value(json!([

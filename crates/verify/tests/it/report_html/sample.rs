@@ -480,6 +480,8 @@ fn template(unit: &UnitResult) -> TemplateResult {
     let truth = truth(number - 1);
     let subject = &SUBJECTS[(number - 1) % SUBJECTS.len()];
     let field = |name: &str, passed: bool, extracted: Value, truth: Value| FieldResult {
+        similarity: None,
+        overruled: None,
         name: name.to_owned(),
         passed: Some(passed),
         score: Some(if passed { 1.0 } else { 0.0 }),
@@ -490,6 +492,8 @@ fn template(unit: &UnitResult) -> TemplateResult {
         overruled: None,
     };
     let unknown = FieldResult {
+        similarity: None,
+        overruled: None,
         name: "mentions_unit".to_owned(),
         passed: None,
         score: None,

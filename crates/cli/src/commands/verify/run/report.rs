@@ -67,7 +67,8 @@ impl Finished<'_> {
         };
         report_unfinished(&unfinished);
         let mut exit = self.exit(&end, &summary);
-        exit = exit.max(self.write_files(args).await);
+        let written = self.write_files(args).await;
+        exit = exit.max(written.exit);
         // A replay continues nothing: it is started again.
         let can_resume = end != WorkerEnd::Finished && args.replay.is_none();
         let resume = can_resume.then(|| resume_command(&self.planned.run.to_string()));
@@ -80,8 +81,8 @@ impl Finished<'_> {
                 ok: exit == Exit::Done,
                 store: &self.store_file,
                 summary: &summary,
-                outputs: self.outputs.iter().map(|output| &output.path).collect(),
-                recording: args.record.as_ref(),
+                outputs: written.outputs.clone(),
+                recording: written.recording,
                 resume: resume.as_deref(),
             };
             exit = exit.max(term::redacted_json(&report, &self.redactor).await);
@@ -89,7 +90,7 @@ impl Finished<'_> {
             exit = exit.max(self.print(globals, &summary).await);
         }
         if !globals.quiet {
-            let files = self.outputs.iter().map(|output| &output.path).chain(&args.record);
+            let files = written.outputs.iter().copied().chain(written.recording);
             files.for_each(|file| term::note(&format!("wrote {}", file.display())));
             term::note(&format!("run {} is stored in {}", self.planned.run, self.store_file.display()));
             if let Some(command) = &resume {
@@ -139,7 +140,7 @@ impl Finished<'_> {
                 term::error(
                     &error.to_string(),
                     &[],
-                    Some("nothing was paid for without a record; resume it when it is fixed"),
+                    Some("nothing more was begun; what is on record is not paid again when you resume it"),
                 );
                 Exit::Failed
             }
@@ -162,23 +163,35 @@ impl Finished<'_> {
         exit
     }
 
-    async fn write_files(&self, args: &VerifyRun) -> Exit {
-        let mut exit = Exit::Done;
+    async fn write_files<'a>(&'a self, args: &'a VerifyRun) -> Written<'a> {
+        let mut written = Written { exit: Exit::Done, outputs: Vec::new(), recording: None };
         for output in &self.outputs {
-            if let Err(error) = output.write(&*self.planned.store, &self.planned.run).await {
-                term::error(&format!("cannot write {}: {error}", output.path.display()), &[], None);
-                exit = Exit::Failed;
+            match output.write(&*self.planned.store, &self.planned.run).await {
+                Ok(()) => written.outputs.push(&output.path),
+                Err(error) => {
+                    term::error(&format!("cannot write {}: {error}", output.path.display()), &[], None);
+                    written.exit = Exit::Failed;
+                }
             }
         }
         if let Some(file) = &args.record {
-            let written = write_recording(&*self.planned.store, &self.planned.run, file, &self.redactor).await;
-            if let Err(error) = written {
-                term::error(&error.to_string(), &[], None);
-                exit = Exit::Failed;
+            match write_recording(&*self.planned.store, &self.planned.run, file, &self.redactor).await {
+                Ok(_) => written.recording = Some(file),
+                Err(error) => {
+                    term::error(&error.to_string(), &[], None);
+                    written.exit = Exit::Failed;
+                }
             }
         }
-        exit
+        written
     }
+}
+
+/// The files that were written.
+struct Written<'a> {
+    exit: Exit,
+    outputs: Vec<&'a PathBuf>,
+    recording: Option<&'a PathBuf>,
 }
 
 /// Reports trials that ended without a result.

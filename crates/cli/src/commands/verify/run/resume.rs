@@ -97,6 +97,13 @@ async fn named(id: &str, store: &dyn RunStore, wanted: &Wanted<'_>) -> Result<Ru
     if is_replay(&settings) {
         return Err(usage_error(format!("run `{run}` is a replay"), Some("resume the run that was recorded")));
     }
+    if summary.benchmark != wanted.benchmark.name {
+        let message = format!(
+            "run `{run}` is of benchmark `{}`, and the file has benchmark `{}`",
+            summary.benchmark, wanted.benchmark.name
+        );
+        return Err(usage_error(message, Some("list the runs with `wharf verify status`")));
+    }
     let parts = PlannedParts::new(wanted.plan);
     let mut skip = 0;
     loop {
