@@ -41,7 +41,7 @@ fn as_run(args: Trace, logged: &LoggedModels) -> VerifyRun {
     let only = logged.questions().into_iter().map(ToString::to_string).collect();
     VerifyRun {
         benchmark: args.benchmark,
-        selection: SelectionArgs { only, limit: None },
+        selection: SelectionArgs { only, ..SelectionArgs::default() },
         resume: args.resume,
         rerun: Vec::new(),
         output: args.output,
