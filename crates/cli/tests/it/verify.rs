@@ -153,7 +153,7 @@ fn a_budget_stops_a_run_and_says_how_to_resume() {
     let person = Person::new();
     let ran = quickstart(&person, &["--max-time", "0.000001"]);
     assert_eq!(ran.code, 1, "{}", ran.err);
-    assert!(ran.err.contains("error: the time limit") && ran.err.contains("resume it with: wharf verify run"));
+    assert!(ran.err.contains("error: the time limit") && ran.err.contains("resume with:\n  wharf verify run"));
     let resumed = quickstart(&person, &["--resume", "--json"]);
     assert_eq!((resumed.code, &json_of(&resumed)["state"]), (0, &json!("finished")), "{}", resumed.err);
 }

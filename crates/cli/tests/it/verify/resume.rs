@@ -92,7 +92,7 @@ fn the_first_interruption_finishes_what_is_paid_for_and_says_how_to_resume() {
     let stopped = output(child);
     assert_eq!(stopped.code, 130, "{}", stopped.err);
     assert!(stopped.err.contains("interrupted; finishing the trials in flight"), "{}", stopped.err);
-    let resume = stopped.err.lines().find_map(|line| line.strip_prefix("resume it with: wharf ")).unwrap();
+    let resume = stopped.err.lines().find_map(|line| line.strip_prefix("  wharf ")).unwrap();
     assert_eq!(waiting.provider.models.requests().len(), 3, "the second question is finished, the third is not begun");
     let run = resume.split_once("--resume ").unwrap().1;
     let resumed = ran(waiting.command(&["--resume", run, "--json"]));

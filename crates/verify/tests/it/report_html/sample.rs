@@ -488,8 +488,6 @@ fn template(unit: &UnitResult) -> TemplateResult {
         extracted: Some(extracted),
         truth,
         reason: (!passed).then(|| "the values differ".to_owned()),
-        similarity: None,
-        overruled: None,
     };
     let unknown = FieldResult {
         similarity: None,
@@ -500,8 +498,6 @@ fn template(unit: &UnitResult) -> TemplateResult {
         extracted: None,
         truth: json!("kg"),
         reason: Some("the judge extracted nothing".to_owned()),
-        similarity: None,
-        overruled: None,
     };
     let mut fields = vec![
         field(subject.field, passed, json!(if passed { truth } else { truth - 1 }), json!(truth)),
