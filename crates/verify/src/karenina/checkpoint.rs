@@ -37,6 +37,7 @@ pub(super) struct Checkpoint {
 }
 
 /// A question with its dates.
+#[expect(clippy::struct_field_names, reason = "the keys of the file")]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Item {
@@ -94,6 +95,7 @@ pub(super) struct SourceCode {
 }
 
 /// A trait.
+#[expect(clippy::struct_field_names, reason = "the keys of the file")]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Rating {

@@ -63,17 +63,20 @@ pub fn export(benchmark: &Benchmark) -> Export {
         let mut metadata = question.metadata.clone();
         let (date_created, date_modified) = take_dates(&mut metadata);
         Item {
-            kind: kind("DataFeedItem"),
+            kind: Some("DataFeedItem".to_owned()),
             id: Some(question.id.to_string()),
             date_created,
             date_modified,
             keywords: None,
             item: QuestionItem {
-                kind: kind("Question"),
+                kind: Some("Question".to_owned()),
                 text: question.question.clone(),
-                accepted_answer: Answer { kind: kind("Answer"), text: question.answer.clone().unwrap_or_default() },
+                accepted_answer: Answer {
+                    kind: Some("Answer".to_owned()),
+                    text: question.answer.clone().unwrap_or_default(),
+                },
                 has_part: Some(SourceCode {
-                    kind: kind("SoftwareSourceCode"),
+                    kind: Some("SoftwareSourceCode".to_owned()),
                     name: format!("{} template", question.id),
                     text: question.template.as_ref().map(template_source::write).unwrap_or_default(),
                     programming_language: Some("Python".to_owned()),
@@ -89,7 +92,7 @@ pub fn export(benchmark: &Benchmark) -> Export {
     let version = metadata.shift_remove("version");
     let checkpoint = Checkpoint {
         context: context(),
-        kind: kind("DataFeed"),
+        kind: Some("DataFeed".to_owned()),
         id: Some(format!("urn:uuid:karenina-checkpoint-{}", benchmark.name)),
         name: benchmark.name.clone(),
         description: benchmark.description.clone(),
@@ -103,10 +106,6 @@ pub fn export(benchmark: &Benchmark) -> Export {
         additional_property: Some(metadata.into_iter().map(|(name, value)| Property::new(name, value)).collect()),
     };
     Export { file: json!(checkpoint), omissions }
-}
-
-fn kind(name: &str) -> Option<String> {
-    Some(name.to_owned())
 }
 
 fn take_dates(metadata: &mut Map<String, Value>) -> (String, String) {

@@ -38,7 +38,11 @@ async fn a_log_has_a_sample_per_trial_and_a_score_per_judge() {
     let run = Run::with_settings(settings, &trials(2, &["judge-a", "judge-b"]), result).await;
     let logs = logs(&run).await;
     let [(name, log)] = logs.as_slice() else { panic!("one model, one log") };
-    assert!(name.ends_with(".json") && name.contains("_a-benchmark-model-a_"), "{name}");
+    assert!(
+        std::path::Path::new(name).extension().is_some_and(|extension| extension == "json")
+            && name.contains("_a-benchmark-model-a_"),
+        "{name}"
+    );
     assert_eq!(
         (&log["version"], &log["eval"]["model"], &log["eval"]["task"]),
         (&json!(2), &json!("scripted/scripted"), &json!("a-benchmark"))

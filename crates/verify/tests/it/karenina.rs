@@ -52,23 +52,25 @@ fn import(text: &str) -> Result<Import, ImportError> {
 }
 
 fn item(id: &str, template: &str, ratings: Value) -> Value {
-    json!({
+    let mut item = json!({
         "@type": "DataFeedItem", "@id": id, "dateCreated": "2026-01-02T03:04:05", "dateModified": "2026-01-03T03:04:05",
         "item": {
             "@type": "Question", "text": format!("What about {id}?"),
             "acceptedAnswer": {"@type": "Answer", "text": "Wien"},
             "hasPart": {"@type": "SoftwareSourceCode", "name": "t", "text": template, "programmingLanguage": "Python"},
-            "rating": ratings, "keywords": ["city"],
+            "keywords": ["city"],
             "additionalProperty": [{"name": "finished", "value": true}],
         },
-    })
+    });
+    item["item"]["rating"] = ratings;
+    item
 }
 
 fn checkpoint(items: Vec<Value>) -> Value {
     json!({
         "@context": {"@vocab": "https://schema.org/"}, "@type": "DataFeed", "name": "cities", "description": "Cities",
         "version": "0.1.0", "creator": "A person", "dateCreated": "2026-01-01T00:00:00",
-        "dateModified": "2026-01-01T00:00:00", "dataFeedElement": items,
+        "dateModified": "2026-01-01T00:00:00", "dataFeedElement": Value::Array(items),
     })
 }
 
@@ -237,7 +239,8 @@ fn what_has_no_effect_on_the_verdict_is_listed_and_the_template_taken_over() {
 #[test]
 fn hostile_templates_end_in_a_listed_omission() {
     let deep = format!("class A(BaseAnswer):\n    x: int = {}1{}\n", "[".repeat(50_000), "]".repeat(50_000));
-    let classes: String = (0..200).map(|depth| format!("{}class A(BaseAnswer):\n", " ".repeat(depth))).collect();
+    let classes =
+        (0..200).map(|depth| format!("{}class A(BaseAnswer):\n", " ".repeat(depth))).collect::<Vec<_>>().concat();
     let long = format!("class A(BaseAnswer):\n    x: str = '{}'\n", "a".repeat(300 * 1024));
     for source in [deep, classes, long, "\\".to_owned(), "'''".to_owned(), "\"\\".to_owned(), "1e999".to_owned()] {
         let (read, omissions) = template(&source);

@@ -76,7 +76,8 @@ fn every_format_is_detected() {
     });
     let result = json!({"format": 1, "question": "sum", "model": {"label": "m"}, "trace": own["trace_messages"]});
     let report = json!({"version": 1, "results": [result]});
-    let per_line: String = openai().as_array().unwrap().iter().map(|message| format!("{message}\n")).collect();
+    let per_line =
+        openai().as_array().unwrap().iter().map(|message| format!("{message}\n")).collect::<Vec<_>>().concat();
     for text in [
         openai().to_string(),
         serde_json::to_string_pretty(&openai()).unwrap(),
@@ -107,7 +108,7 @@ fn a_cassette_is_one_conversation() {
         json!({"ask": {"from": 1, "messages": [message("assistant", "One moment.")], "options": {}},
                "answer": {"message": message("assistant", "Red."), "model": "m"}}),
     ];
-    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let text = lines.iter().map(|line| format!("{line}\n")).collect::<Vec<_>>().concat();
     let models = models(&text, None).unwrap();
     assert_eq!(models.models[0].label, "m");
     assert_eq!(run(&models, "Which color?").0, "Red.");

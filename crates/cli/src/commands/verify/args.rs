@@ -277,7 +277,7 @@ pub(crate) struct Trace {
 pub(crate) struct ImportArgs {
     #[command(flatten)]
     pub(super) convert: Convert,
-    /// Infer checks from the types of fields where a template has a hand-written verify() with literal truths
+    /// Infer checks from the types of fields where a template has a hand-written `verify()` with literal truths
     #[arg(long)]
     pub(super) infer_checks: bool,
 }

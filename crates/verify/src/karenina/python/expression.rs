@@ -148,7 +148,6 @@ impl Parser<'_> {
                 }
                 Ok(Expression::Literal(text.into()))
             }
-            Token::OtherText => Err(NotLiteral),
             Token::Name(name) => self.named(name),
             Token::Symbol(sign @ ('-' | '+')) => match self.tokens.split_first() {
                 Some((Token::Int(number), rest)) => {
@@ -164,7 +163,7 @@ impl Parser<'_> {
             Token::Symbol('(') => self.parenthesized(),
             Token::Symbol('[') => Ok(Expression::list(self.items(']')?)),
             Token::Symbol('{') => self.braced(),
-            Token::Symbol(_) => Err(NotLiteral),
+            Token::OtherText | Token::Symbol(_) => Err(NotLiteral),
         }
     }
 

@@ -14,11 +14,11 @@ pub(in crate::karenina) fn write(name: &str, definition: &Trait, scope: Scope) -
             settings.deep_judgment(judge);
             ("RubricTrait", "llm", 0.0, 1.0)
         }
-        TraitKind::LlmScore(score) => {
-            settings.deep_judgment(&score.judge);
-            settings.range(score.min, score.max);
+        TraitKind::LlmScore(range) => {
+            settings.deep_judgment(&range.judge);
+            settings.range(range.min, range.max);
             settings.add("kind", "score");
-            ("RubricTrait", "llm", float(score.min), float(score.max))
+            ("RubricTrait", "llm", float(range.min), float(range.max))
         }
         TraitKind::LlmLiteral(literal) => {
             settings.deep_judgment(&literal.judge);

@@ -40,15 +40,13 @@ pub(in crate::karenina) fn read(source: &str, hand_written: HandWritten) -> Temp
     if is_base || class.bases.len() > 1 {
         return left_out(Omitted::Inheritance);
     }
-    match other_lines.first() {
-        Some(line) => left_out(Omitted::Statement { line: *line }),
-        None => {
-            let read = read_class(class);
-            let is_code = read.omitted.contains(&Omitted::HandWrittenVerify);
-            let inferred = if is_code && hand_written == HandWritten::Infer { infer(class) } else { None };
-            inferred.unwrap_or(read)
-        }
+    if let Some(line) = other_lines.first() {
+        return left_out(Omitted::Statement { line: *line });
     }
+    let read = read_class(class);
+    let is_code = read.omitted.contains(&Omitted::HandWrittenVerify);
+    let inferred = if is_code && hand_written == HandWritten::Infer { infer(class) } else { None };
+    inferred.unwrap_or(read)
 }
 
 fn read_class(class: &Class) -> TemplateRead {
