@@ -50,8 +50,9 @@ pub(crate) fn invalid(error: &PlanError) -> UsageError {
             Some("set `embedding_check_model`, for example to `ollama:nomic-embed-text`".to_owned())
         }
         PlanError::UnknownQuestion { nearest: Some(near), .. } => Some(format!("did you mean `{near}`?")),
-        PlanError::UnknownKeyword { nearest: Some(near), .. } => Some(format!("did you mean `{near}`?")),
-        PlanError::UnknownTool { nearest: Some(near), .. } => Some(format!("did you mean `{near}`?")),
+        PlanError::UnknownKeyword { nearest: Some(near), .. } | PlanError::UnknownTool { nearest: Some(near), .. } => {
+            Some(format!("did you mean `{near}`?"))
+        }
         PlanError::UnknownTool { nearest: None, .. } => Some("list the tools with `wharf tools SERVER`".to_owned()),
         PlanError::NoQuestion => Some("check --only, --keyword and --limit".to_owned()),
         PlanError::DuplicateLabel(_) => Some("give each model of the --models file its own `id`".to_owned()),
