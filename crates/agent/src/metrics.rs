@@ -35,7 +35,8 @@ pub struct Metrics {
     pub iterations: usize,
     /// Number of tool calls that were made.
     pub tool_calls: usize,
-    /// Number of tool calls that were not made: a limit, a hook, the policy or the user prevented them, or the run ended.
+    /// Number of tool calls that were not made: a limit, a hook, the policy or the user prevented them, the tool was
+    /// unknown or had changed, the arguments were invalid, or the run ended.
     pub blocked_tool_calls: usize,
     /// Names of the called tools.
     pub tools_used: BTreeSet<String>,
@@ -63,7 +64,7 @@ impl Metrics {
         metrics
     }
 
-    /// Counts a call as not made, because a hook, the policy or the user refused it. Its result was counted as an error.
+    /// Counts a call as not made, because it was refused: see `ToolTrace::is_refused`. Its result was counted as an error.
     pub fn count_refused(&mut self, tool: &str) {
         let Some(count) = self.tool_call_counts.get_mut(tool) else { return };
         *count -= 1;

@@ -3,7 +3,7 @@
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use rustix::fs::OFlags;
@@ -17,22 +17,36 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Creates a file, or opens the existing one, which keeps its content and permissions.
+/// Creates a file, or opens the existing one, which keeps its content and permissions. A device such as `/dev/null` can
+/// be opened; a pipe or a socket cannot, because waiting for its other end could take forever.
 pub(crate) fn create_or_open(path: &Path) -> io::Result<File> {
     match create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         created => return created,
     }
-    let flags = OFlags::NOFOLLOW.bits().cast_signed();
-    OpenOptions::new().write(true).custom_flags(flags).open(path).map_err(|error| {
-        if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
-            return io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link");
-        }
-        error
-    })
+    let flags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits().cast_signed();
+    let opened = OpenOptions::new().write(true).custom_flags(flags).open(path);
+    let file = opened.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::LOOP) => invalid("it is a symbolic link"),
+        Some(Errno::NXIO) => invalid(NOT_A_FILE),
+        _ => error,
+    })?;
+    let kind = file.metadata()?.file_type();
+    if !kind.is_file() && !kind.is_char_device() {
+        return Err(invalid(NOT_A_FILE));
+    }
+    // Only the opening must not wait.
+    rustix::fs::fcntl_setfl(&file, rustix::fs::fcntl_getfl(&file)?.difference(OFlags::NONBLOCK))?;
+    Ok(file)
 }
 
-/// Removes the content of a file. A device or a pipe has no content that stays.
+const NOT_A_FILE: &str = "it is not a file, but a pipe, a socket or a disk";
+
+fn invalid(reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, reason)
+}
+
+/// Removes the content of a file. A device has no content that stays.
 pub(crate) fn truncate(file: &File) -> io::Result<()> {
     if file.metadata()?.is_file() { file.set_len(0) } else { Ok(()) }
 }

@@ -31,6 +31,10 @@ pub trait Host: Send + Sync + 'static {
         Box::pin(std::future::ready(Vec::new()))
     }
 
+    /// Learns that the list of tools changed, before anything is processed that the server sent later. It must not block:
+    /// the notification follows, but it may be delayed.
+    fn tools_changed(&self) {}
+
     /// Receives a notification. Notifications arrive one after the other, in the order in which they were sent.
     fn notify(&self, _notification: Notification) {}
 }

@@ -5,6 +5,7 @@
 
 #[cfg(feature = "validation")]
 mod compiled_size;
+mod document;
 mod elsewhere;
 mod error;
 mod graph;
@@ -79,7 +80,7 @@ struct Unchecked(&'static str);
 impl Schema {
     /// Compiles a schema. Patterns are matched in linear time, so that no schema can stall the client.
     pub fn compile(schema: &Json) -> Result<Self, SchemaError> {
-        let document = schema.to_value().map_err(|error| SchemaError::Unusable(error.to_string()))?;
+        let document = parsed(schema)?;
         let work = Work::new(&document)?;
         let compile = || Validator::compile(&document, work.patterns(), &Caller::blocked());
         let validator = if work.may_be_deep() {
@@ -94,7 +95,7 @@ impl Schema {
     /// Compiles a schema like [`compile`](Self::compile), but blocks no other task if that takes long. Long work for one
     /// server delays none for other servers.
     pub async fn compile_in_background(schema: &Json, server: Option<&ServerName>) -> Result<Self, SchemaError> {
-        let document = schema.to_value().map_err(|error| SchemaError::Unusable(error.to_string()))?;
+        let document = parsed(schema)?;
         let work = Work::new(&document)?;
         let is_quick = work.is_quickly_compiled();
         let owner = server.cloned();
@@ -219,6 +220,11 @@ fn decode_string(arguments: &mut Map<String, Value>, name: &str, schema: &Value)
     }
     arguments.insert(name.to_owned(), decoded);
     true
+}
+
+fn parsed(schema: &Json) -> Result<Value, SchemaError> {
+    document::check_bytes(schema.as_str())?;
+    schema.to_value().map_err(|error| SchemaError::Unusable(error.to_string()))
 }
 
 fn tree(value: &Json) -> Result<Value, SchemaViolation> {

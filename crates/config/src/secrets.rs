@@ -12,6 +12,9 @@ use crate::server::{ManagedConfig, RemoteConfig, Server, StdioConfig, TransportC
 const SECRET_NAMES: [&str; 10] =
     ["TOKEN", "SECRET", "PASS", "PWD", "KEY", "AUTH", "CRED", "COOKIE", "SESSION", "SIGNATURE"];
 
+/// Words of names that say the same. As parts of other words they do not: `PINECONE_REGION`, `PATH`.
+const SECRET_WORDS: [&str; 8] = ["PIN", "OTP", "TOTP", "MFA", "CVV", "CVC", "SSN", "PAT"];
+
 impl Server {
     /// Returns the values of the entry that may be secret: of variables, headers, options, the URL and the OAuth client.
     pub fn secrets(&self) -> Vec<Secret> {
@@ -87,7 +90,10 @@ fn secret_values(headers: &[(String, Secret)]) -> impl Iterator<Item = Secret> {
 
 fn may_be_secret(name: &str, value: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    SECRET_NAMES.iter().any(|part| name.contains(part)) || !is_plain(value)
+    let is_secret_word = |word: &str| SECRET_WORDS.contains(&word);
+    SECRET_NAMES.iter().any(|part| name.contains(part))
+        || name.split(|c: char| !c.is_ascii_alphabetic()).any(is_secret_word)
+        || !is_plain(value)
 }
 
 /// Whether a value is a path, a number, an address without credentials, or one of a few plain words.
@@ -161,6 +167,9 @@ mod tests {
             ("ANYTHING", "s3cr3t-value"),
             ("DATABASE_URL", "postgres://me:pw@db/x"),
             ("X", "https://me@host/"),
+            ("PIN_CODE", "987654321"),
+            ("user-pin", "1234"),
+            ("CARD_CVV2", "123"),
         ] {
             assert!(may_be_secret(name, value), "{name}={value}");
         }
@@ -168,6 +177,8 @@ mod tests {
             ("NODE_ENV", "production"),
             ("ROOT", "/home/me/project"),
             ("PORT", "8080"),
+            ("SPINDLES", "12"),
+            ("PATH_LEVELS", "12"),
             ("URL", "https://example.com/api"),
             ("Accept", "application/json, text/event-stream"),
         ] {

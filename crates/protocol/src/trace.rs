@@ -66,8 +66,15 @@ pub struct ToolTrace {
 }
 
 impl ToolTrace {
-    /// Whether the tool was not called because a hook, the policy or the user refused the call.
+    /// Whether the tool was not called: a hook, the policy or the user refused the call, the tool does not exist or has
+    /// changed, or its arguments are invalid.
     pub fn is_refused(&self) -> bool {
+        let is_impossible = |step: &TraceStep| {
+            matches!(step, TraceStep::NotOffered | TraceStep::Misfit { .. } | TraceStep::Drifted { called: false, .. })
+        };
+        if self.steps.iter().any(is_impossible) {
+            return true;
+        }
         for step in &self.steps {
             match step {
                 TraceStep::Denied { .. } | TraceStep::Asked { approved: false, .. } | TraceStep::Blocked { .. } => {

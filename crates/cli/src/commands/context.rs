@@ -140,6 +140,11 @@ fn saved_lines(cost: &ServerCost) -> Vec<String> {
         let tokens = grouped(saved.by_leaving_out);
         lines.push(format!("{server}: {tools} excluded by the configuration, which saves {tokens} tokens"));
     }
+    if saved.too_large > 0 {
+        let tools = term::counted(saved.too_large, "tool");
+        let whose = if saved.too_large == 1 { "its" } else { "their" };
+        lines.push(format!("{server}: {tools} left out for {whose} size; see `wharf tools {server}`"));
+    }
     if saved.cut > 0 {
         let texts = term::counted(saved.cut, "text");
         let tokens = grouped(saved.by_cutting);

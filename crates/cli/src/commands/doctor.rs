@@ -143,7 +143,7 @@ async fn check(setup: &Setup, probe: &Probe<'_>, doctor: &Doctor) -> Vec<Finding
     findings.extend(start::prerequisites(setup, probe));
     let has_start_problem = findings.iter().any(Finding::is_problem);
     findings.extend(connection::connection(probe, has_start_problem).await);
-    findings.extend(discovery::tools(probe));
+    findings.extend(discovery::tools(probe).await);
     findings.extend(execution::session(probe).await);
     if let Some(tool) = &doctor.call {
         findings.extend(execution::call(probe, tool, &doctor.arguments).await);

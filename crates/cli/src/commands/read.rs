@@ -168,8 +168,20 @@ async fn print(globals: &Globals, read: &Read, parts: Vec<Part>) -> Exit {
     Exit::Done
 }
 
+/// How many files `--out` creates. The server decides how many contents a resource has.
+const MAX_FILES: usize = 32;
+
 /// Writes each content to a file. The user named only the first one, so no other existing file is replaced.
 fn save(globals: &Globals, file: &Path, parts: &[Part]) -> Exit {
+    if parts.len() > MAX_FILES {
+        let message = format!(
+            "cannot write {}: the resource has {} contents, and --out writes at most {MAX_FILES}",
+            file.display(),
+            parts.len()
+        );
+        term::error(&message, &[], Some("print them with --json, or without --out"));
+        return Exit::Failed;
+    }
     let files: Vec<PathBuf> =
         (0..parts.len()).map(|index| if index == 0 { file.to_owned() } else { numbered(file, index + 1) }).collect();
     if let Some(existing) = files.iter().skip(1).find(|file| file.symlink_metadata().is_ok()) {

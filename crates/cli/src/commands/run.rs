@@ -8,6 +8,7 @@ mod report;
 mod screen;
 mod stream;
 mod summary;
+mod too_large;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -188,6 +189,9 @@ async fn converse(
     }
     let Prepared { model, config, run: mut agent_run, record_mode, output, redactor } = prepared;
     let is_live = !record_mode.is_replay();
+    if is_live && !globals.quiet {
+        too_large::warn(&fleet.catalog());
+    }
     if is_live
         && !globals.quiet
         && let Some(config) = &config

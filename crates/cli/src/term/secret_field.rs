@@ -9,12 +9,18 @@ use serde_json::Value;
 use super::look_alike::folded;
 
 /// Words that name a secret wherever they stand, also inside of another word.
-const PARTS: [&str; 17] = [
+const PARTS: [&str; 23] = [
     "password",
     "passwd",
     "passphrase",
     "passcode",
     "apikey",
+    "secretkey",
+    "privatekey",
+    "accesskey",
+    "sshkey",
+    "signingkey",
+    "encryptionkey",
     "credential",
     "passwort",
     "kennwort",
@@ -31,11 +37,11 @@ const PARTS: [&str; 17] = [
 /// Words that name a secret as a word, or as the end of one (`clienttoken`).
 const ENDINGS: [&str; 2] = ["token", "secret"];
 /// Short words that name a secret as a word only.
-const WORDS: [&str; 5] = ["pwd", "secrets", "mnemonic", "bearer", "senha"];
+const WORDS: [&str; 9] = ["pwd", "secrets", "mnemonic", "bearer", "senha", "cred", "creds", "jwt", "jwts"];
 /// Words for secrets that are numbers, or that are too short to look for in messages.
 const NUMBERS: [&str; 9] = ["pin", "otp", "totp", "cvv", "cvc", "csc", "ssn", "iban", "pat"];
 /// Several words that name a secret. The last one may be a plural.
-const PHRASES: [&[&str]; 12] = [
+const PHRASES: [&[&str]; 16] = [
     &["pass", "word"],
     &["pass", "phrase"],
     &["pass", "code"],
@@ -48,6 +54,10 @@ const PHRASES: [&[&str]; 12] = [
     &["auth", "token"],
     &["refresh", "token"],
     &["session", "token"],
+    &["session", "cookie"],
+    &["auth", "cookie"],
+    &["id", "rsa"],
+    &["id", "ecdsa"],
 ];
 /// Several words that name a secret which is a number.
 const NUMBER_PHRASES: [&[&str]; 3] = [&["card", "number"], &["credit", "card"], &["account", "number"]];
@@ -276,6 +286,16 @@ mod tests {
             "密码",
             "パスワード",
             "비밀번호",
+            "secretkey",
+            "awssecretkey",
+            "sshkey",
+            "privatekey",
+            "accesskey",
+            "creds",
+            "dbCreds",
+            "JWT",
+            "Session cookie",
+            "id_rsa",
         ] {
             assert!(is_secret(name, &json!({"type": "string"})), "{name}");
             assert!(is_secret("x", &json!({"type": "string", "title": name})), "{name}");
@@ -305,6 +325,8 @@ mod tests {
             "x y z",
             "patient",
             "address1",
+            "sacred",
+            "cookie",
             "desenhar",
         ] {
             assert!(!is_secret(name, &json!({"type": "string", "title": name})), "{name}");

@@ -77,10 +77,24 @@ fn excluded_tools_cost_nothing_and_are_reported() {
     };
     let (whole, nothing) = tokens(&all);
     let (less, saved) = tokens(&some);
-    assert_eq!(nothing, json!({"leftOut": 0, "byLeavingOut": 0, "cut": 0, "byCutting": 0}));
+    assert_eq!(nothing, json!({"leftOut": 0, "byLeavingOut": 0, "tooLarge": 0, "cut": 0, "byCutting": 0}));
     assert_eq!(saved["leftOut"], 1);
     assert_eq!(less + saved["byLeavingOut"].as_u64().unwrap(), whole);
     assert!(some.run(&["context"]).out.contains("s: 1 tool excluded by the configuration, which saves"));
+}
+
+#[test]
+fn a_tool_left_out_for_its_size_is_not_said_to_be_excluded() {
+    let large = json!({"name": "large", "inputSchema": {"type": "object", "description": "x".repeat(70_000)}});
+    let sandbox = Sandbox::new().server("s", &Script::good().tool(large));
+    let shown = sandbox.run(&["context"]).out;
+    assert!(shown.contains("s: 1 tool left out for its size; see `wharf tools s`"), "{shown}");
+    assert!(!shown.contains("excluded"), "{shown}");
+    let report: Value = serde_json::from_str(&sandbox.run(&["context", "--json"]).out).unwrap();
+    assert_eq!(
+        (&report["servers"][0]["saved"]["tooLarge"], &report["servers"][0]["saved"]["leftOut"]),
+        (&json!(1), &json!(0))
+    );
 }
 
 #[test]

@@ -233,6 +233,21 @@ fn the_tool_list_is_subject_to_the_timeout() {
 }
 
 #[test]
+fn schemas_that_take_long_to_compile_are_subject_to_the_timeout() {
+    let pattern =
+        |tool: usize, number: usize| json!({"type": "string", "pattern": format!(".{{{}}}{number}", 600 + tool)});
+    let tool = |tool: usize| {
+        let arguments: serde_json::Map<_, _> =
+            (0..60).map(|number| (format!("p{number}"), pattern(tool, number))).collect();
+        json!({"name": format!("t{tool}"), "description": "d", "inputSchema": {"type": "object", "properties": arguments}})
+    };
+    let script = (0..60).fold(Script::good(), |script, number| script.tool(tool(number)));
+    let sandbox = Sandbox::new().server("s", &script);
+    let shown = screen(&sandbox, &["--timeout", "5"]);
+    assert!(shown.contains("schemas not compiled: all schemas together took longer than 5 s"), "{shown}");
+}
+
+#[test]
 fn only_a_named_tool_is_called_and_its_result_is_reported() {
     let script = Script::good()
         .any_tool("fail")

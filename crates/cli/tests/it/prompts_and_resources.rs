@@ -205,6 +205,40 @@ fn several_contents_are_written_in_order() {
 }
 
 #[test]
+fn a_resource_with_too_many_contents_is_not_written() {
+    let parts: Vec<Value> = (0..33).map(|number| json!({"uri": format!("{number}"), "text": "x"})).collect();
+    let server = contents(&json!(parts));
+    let file = server.path().join("out");
+    let ran = server.run(&["read", "s", "file:///", "-o", file.to_str().unwrap()]);
+    assert!(
+        ran.code == 1 && ran.err.contains("the resource has 33 contents, and --out writes at most 32"),
+        "{}",
+        ran.err
+    );
+    assert!(!file.exists() && !server.path().join("out.2").exists());
+}
+
+#[test]
+fn a_pipe_is_not_waited_for_and_a_device_can_be_written() {
+    let server = contents(&json!([{"uri": "a", "text": "one"}]));
+    let pipe = server.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    // `timeout` ends a binary that waits for a reader.
+    let read = |file: &std::path::Path| {
+        let mut command = std::process::Command::new("timeout");
+        let wharf = wharf(&["read", "s", "file:///", "--mcp", &server.mcp(), "-o", file.to_str().unwrap()]);
+        command.args(["-s", "KILL", "20"]).arg(wharf.get_program()).args(wharf.get_args());
+        command.envs(wharf.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        crate::run_output(&command.output().unwrap())
+    };
+    let ran = read(&pipe);
+    assert!(ran.code == 1 && ran.err.contains("it is not a file, but a pipe"), "{} {}", ran.code, ran.err);
+    let ran = read(std::path::Path::new("/dev/null"));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+}
+
+#[test]
 fn only_the_named_file_is_replaced_and_links_are_not_followed() {
     let server = contents(&json!([{"uri": "a", "text": "one"}, {"uri": "b", "text": "two"}]));
     let victim = server.path().join("victim");

@@ -67,6 +67,29 @@ fn a_scripted_model_calls_tools_and_answers() {
 }
 
 #[test]
+fn calls_of_unknown_tools_and_with_invalid_arguments_are_not_counted_as_made() {
+    let server = server();
+    let model = turns(
+        &server,
+        "- tools:\n    - {name: mcp__s__add, arguments: {a: 40, b: 2}}\n    - {name: mcp__s__add, arguments: {a: x}}\n    - name: mcp__s__ad\n- text: done\n",
+    );
+    let metrics = &run(&server, &model, &[])["metrics"];
+    assert_eq!((&metrics["tool_calls"], &metrics["blocked_tool_calls"]), (&json!(1), &json!(2)), "{metrics}");
+    assert_eq!(metrics["tool_call_counts"], json!({"mcp__s__add": 1}), "{metrics}");
+    assert_eq!(metrics["suspect_failed_tool_calls"], 0, "{metrics}");
+}
+
+#[test]
+fn a_tool_left_out_for_its_size_is_named_once() {
+    let large = json!({"name": "large", "inputSchema": {"type": "object", "description": "x".repeat(70_000)}});
+    let server = Server::new(&Script::good().tool(large));
+    let model = turns(&server, "- text: done\n");
+    let ran = server.run(&["run", "-m", &model, "Go"]);
+    assert_eq!(ran.err.matches("`large`: left out: its definition has").count(), 1, "{}", ran.err);
+    assert!(!server.run(&["run", "-q", "-m", &model, "Go"]).err.contains("large"));
+}
+
+#[test]
 fn destructive_calls_are_denied_without_a_terminal() {
     let server = server();
     let model = turns(&server, &calling(&["delete"]));

@@ -22,6 +22,9 @@ const EVALUATIONS_BESIDE_UNEVALUATED: u64 = 3;
 /// Parsing a string takes about as long as this many scans.
 const SCANS_BY_PARSING: u64 = 8;
 
+/// Dividing a number by a fraction takes about as long as this many keywords.
+const WORK_BY_DIVIDING: u64 = 100;
+
 /// The subschemas of a schema, and how they apply each other.
 #[derive(Debug)]
 pub(super) struct Graph {
@@ -237,6 +240,8 @@ impl<'a> Builder<'a> {
                 ("minLength" | "maxLength", _) => node.scans += 1,
                 ("format", Value::String(format)) if format == "regex" => node.parses_regex = true,
                 ("format" | "contentEncoding" | "contentMediaType", _) => node.scans += SCANS_BY_PARSING,
+                // Dividing by a fraction may take integers of a thousand bits.
+                ("multipleOf", Value::Number(number)) if !number.is_u64() => node.weight += WORK_BY_DIVIDING,
                 ("uniqueItems", Value::Bool(true)) => node.compares_elements = true,
                 ("const", value) => node.compares(value),
                 ("enum", Value::Array(values)) => values.iter().for_each(|value| node.compares(value)),

@@ -50,3 +50,23 @@ pub(super) fn parsed_as_regex(bytes: u64) -> u64 {
     const SQUARE_BYTES_PER_STEP: u64 = 4_096;
     scanned(bytes, 8).saturating_add(bytes.saturating_mul(bytes) / SQUARE_BYTES_PER_STEP)
 }
+
+/// Returns the work of comparing all elements of an array. Texts and small integers are found by their hash. Arrays,
+/// objects, fractions and integers that a fraction cannot hold can be made to collide, so each may be compared with each.
+pub(super) fn compared_with_each_other(value: &Value) -> u64 {
+    let Value::Array(elements) = value else { return 0 };
+    let steps = Size::of(value, 1).steps();
+    if elements.iter().any(collides) { steps.saturating_mul(elements.len() as u64) } else { steps }
+}
+
+fn collides(value: &Value) -> bool {
+    const MAX_EXACT: u64 = 1 << 53;
+    match value {
+        Value::Array(_) | Value::Object(_) => true,
+        Value::Number(number) => {
+            let magnitude = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
+            magnitude.is_none_or(|magnitude| magnitude >= MAX_EXACT)
+        }
+        _ => false,
+    }
+}

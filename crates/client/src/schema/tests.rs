@@ -148,6 +148,7 @@ fn attacks() -> Vec<Attack> {
         let tree = trees[number / 2].clone();
         trees.push(if number % 2 == 0 { json!([tree]) } else { json!([[], tree]) });
     }
+    all.push(attack("trees in a definition", json!({"$defs": {"a": {"required": trees}}}), json!({})));
     all.push(attack("unique trees", json!({"uniqueItems": true}), json!(trees)));
     let fields: serde_json::Map<String, Value> = (0..10_000).map(|number| (format!("k{number}"), json!(1))).collect();
     all.push(attack(
@@ -405,4 +406,18 @@ async fn a_long_regular_expression_as_a_value_is_not_parsed() {
     assert_eq!(schema.admit(&groups(100)).await, Ok(Admission::Valid));
     let reason = "checking it against the schema would take too much work".to_owned();
     assert_eq!(schema.admit(&groups(60_000)).await, Ok(Admission::Unchecked(reason)));
+}
+
+#[tokio::test]
+async fn large_integers_and_divisions_are_counted_by_their_worst_case() {
+    let reason = "checking it against the schema would take too much work".to_owned();
+    let unique = Arc::new(Schema::compile(&Json::from(json!({"uniqueItems": true}))).unwrap());
+    let integers = |first: u64| Json::from(json!((first..first + 20_000).collect::<Vec<u64>>()));
+    assert_eq!(unique.admit(&integers(1)).await, Ok(Admission::Valid));
+    // They are hashed as fractions, of which one stands for thousands of them.
+    assert_eq!(unique.admit(&integers(1 << 63)).await, Ok(Admission::Unchecked(reason.clone())));
+    let multiple = json!({"items": {"multipleOf": 1e-7}});
+    let multiple = Arc::new(Schema::compile(&Json::from(multiple)).unwrap());
+    assert_eq!(multiple.admit(&Json::from(json!([1.5, 1e300]))).await, Ok(Admission::Valid));
+    assert_eq!(multiple.admit(&Json::from(json!(vec![f64::MAX; 100_000]))).await, Ok(Admission::Unchecked(reason)));
 }

@@ -27,7 +27,7 @@ mod checking {
         ) -> Result<Self, SchemaError> {
             compiled_size::check(patterns, caller)?;
             let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
-            options.build(document).map(Self).map_err(|error| SchemaError::Unusable(error.to_string()))
+            options.build(document).map(Self).map_err(|error| SchemaError::Unusable(truncated(error.to_string())))
         }
 
         /// Whether a value is valid.
@@ -44,7 +44,7 @@ mod checking {
         }
     }
 
-    /// Truncates a message. Messages quote the invalid value, which may be megabytes long.
+    /// Truncates a message. Messages quote the invalid value or schema, which may be megabytes long.
     fn truncated(message: String) -> String {
         const MAX_MESSAGE_CHARS: usize = 300;
         match message.char_indices().nth(MAX_MESSAGE_CHARS) {

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::document;
 use super::error::SchemaError;
 use super::graph::{Graph, NodeId, graph};
-use super::size::{Size, parsed_as_regex, scanned};
+use super::size::{Size, compared_with_each_other, parsed_as_regex, scanned};
 use super::total::Total;
 
 /// The largest weight of a schema when every reference is replaced by its target. A subschema weighs one, and so does
@@ -35,11 +36,14 @@ pub(super) struct Work {
     /// For each subschema, how many are nested in its evaluation of one value.
     nesting: Vec<u64>,
     max_nesting: u64,
+    /// The work of reading the whole document, whatever applies it.
+    document: u64,
 }
 
 impl Work {
     /// Analyzes a schema.
     pub(super) fn new(document: &Value) -> Result<Self, SchemaError> {
+        let read = document::work(document)?;
         let graph = graph(document, usize::try_from(MAX_WEIGHT).unwrap_or(usize::MAX))?;
         let total = Total::of(&graph);
         if total.sum.weight > MAX_WEIGHT {
@@ -51,7 +55,7 @@ impl Work {
         }
         let nesting = nesting(&graph);
         let max_nesting = nesting.iter().copied().max().unwrap_or_default();
-        Ok(Self { graph, total, nesting, max_nesting })
+        Ok(Self { graph, total, nesting, max_nesting, document: read })
     }
 
     pub(super) fn weight(&self) -> u64 {
@@ -66,7 +70,8 @@ impl Work {
     /// Whether compiling the schema is so little work that it can be done immediately.
     pub(super) fn is_quickly_compiled(&self) -> bool {
         const MAX_SUBSCHEMAS: usize = 1_000;
-        self.graph.pattern_states <= MAX_SMALL_PATTERN_STATES
+        document::is_small(self.document)
+            && self.graph.pattern_states <= MAX_SMALL_PATTERN_STATES
             && self.graph.nodes.len() <= MAX_SUBSCHEMAS
             && !self.may_be_deep()
     }
@@ -157,7 +162,7 @@ impl Count<'_> {
                 own = own.saturating_add(parsed_as_regex(bytes));
             }
             if node.compares_elements {
-                own = own.saturating_add(comparisons(value));
+                own = own.saturating_add(compared_with_each_other(value));
             }
             if node.deep_scans > 0 {
                 let size = Size::of(value, 1);
@@ -215,15 +220,6 @@ impl Count<'_> {
         self.done = self.done.saturating_add(work);
         if self.done > self.limits.work { Err(TooMuch) } else { Ok(()) }
     }
-}
-
-/// Returns the work of comparing all elements of a value. Scalars are found by their hash; those of arrays, objects and
-/// fractions can be made to collide, so each may be compared with each.
-fn comparisons(value: &Value) -> u64 {
-    let Value::Array(elements) = value else { return 0 };
-    let steps = Size::of(value, 1).steps();
-    let collides = |element: &Value| element.is_array() || element.is_object() || element.is_f64();
-    if elements.iter().any(collides) { steps.saturating_mul(elements.len() as u64) } else { steps }
 }
 
 fn add(applied: &mut Applied, id: NodeId, times: u64) {

@@ -101,8 +101,10 @@ impl Session {
         let repaired = if options.admitted {
             None
         } else {
-            let admitted = admit(&self.inner.name, &live, tool, arguments).await;
-            admitted.map_err(|kind| self.inner.call_error(&live, kind))?
+            let admitted = before(deadline, admit(&self.inner.name, &live, tool, arguments)).await;
+            admitted
+                .unwrap_or_else(|| Err(unchecked_until_deadline(tool)))
+                .map_err(|kind| self.inner.call_error(&live, kind))?
         };
         let arguments = repaired.as_ref().unwrap_or(arguments);
         let mut call = Call { tool, arguments, options: &mut options, deadline };
@@ -182,7 +184,7 @@ impl Session {
     /// Sends a call once, reads its result and checks it against the output schema.
     async fn attempt(&self, live: &Live, call: &mut Call<'_, '_>) -> Result<ToolOutput, CallError> {
         let fail = |kind| self.inner.call_error(live, kind);
-        let Call { tool, arguments, options, .. } = call;
+        let Call { tool, arguments, options, deadline } = call;
         let result = {
             let params = CallParams { name: tool, arguments };
             let limits = self.inner.limits(options);
@@ -214,7 +216,7 @@ impl Session {
         let output = ToolOutput::from_json(&result.map_err(fail)?)
             .map_err(|reason| fail(CallErrorKind::Malformed(format!("the result {reason}"))))?;
         if !output.is_error
-            && let Err(fault) = self.check_output(live, tool, &output).await
+            && let Err(fault) = self.check_output(*deadline, live, tool, &output).await
         {
             let tool = (*tool).to_owned();
             return Err(fail(CallErrorKind::Output { tool, fault, output: Box::new(output) }));
@@ -242,8 +244,15 @@ impl Session {
     }
 
     /// Checks a result against the tool's output schema. Lists the tools first if there is structured content and they
-    /// have not been listed. If they cannot be listed, the result stays unchecked.
-    async fn check_output(&self, live: &Live, tool: &str, output: &ToolOutput) -> Result<(), SchemaViolation> {
+    /// have not been listed. If they cannot be listed, or if the check takes until the deadline, the result stays
+    /// unchecked: it has arrived and is not lost for that.
+    async fn check_output(
+        &self,
+        deadline: Option<Instant>,
+        live: &Live,
+        tool: &str,
+        output: &ToolOutput,
+    ) -> Result<(), SchemaViolation> {
         let structured = output.structured.as_ref();
         if structured.is_some() && live.cache.tools.get().is_none() {
             // One caller lists for all, and a list that failed is not requested again.
@@ -256,10 +265,12 @@ impl Session {
                 }
             }
         }
-        match live.cache.tools.get().as_ref().and_then(|tools| tools.get(tool)) {
-            Some(known) => known.check_output(&self.inner.name, structured).await,
-            None => Ok(()),
-        }
+        let tools = live.cache.tools.get();
+        let Some(known) = tools.as_ref().and_then(|tools| tools.get(tool)) else { return Ok(()) };
+        before(deadline, known.check_output(&self.inner.name, structured)).await.unwrap_or_else(|| {
+            tracing::warn!(server = %self.inner.name, tool, "a result is not checked: that took until the deadline");
+            Ok(())
+        })
     }
 }
 
@@ -303,6 +314,20 @@ impl Live {
         let tools = self.cache.tools.get()?;
         Some(tools.get(tool)?.tool.hints)
     }
+}
+
+/// Runs work until a deadline; `None` after it.
+async fn before<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
+    match deadline {
+        Some(deadline) => tokio::time::timeout_at(deadline, work).await.ok(),
+        None => Some(work.await),
+    }
+}
+
+/// The error of a call that was not sent, because checking its arguments took too long.
+fn unchecked_until_deadline(tool: &str) -> CallErrorKind {
+    let message = "checking them took until the deadline of the call".to_owned();
+    CallErrorKind::Arguments { tool: tool.to_owned(), fault: SchemaViolation { path: String::new(), message } }
 }
 
 /// Checks and repairs arguments by the cached schema of the tool, without a request.

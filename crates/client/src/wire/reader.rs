@@ -410,6 +410,10 @@ impl Reader {
     }
 
     fn queue_notification(&mut self, notification: Notification) {
+        // The queue is throttled. A call after this must not use the old list.
+        if matches!(notification, Notification::ToolsChanged) {
+            self.setup.host.tools_changed();
+        }
         let Some(NotificationQueue { sender, .. }) = &self.notifications else { return };
         if self.dropped_notifications > 0 && sender.try_send(Notification::Lagged(self.dropped_notifications)).is_ok() {
             self.dropped_notifications = 0;

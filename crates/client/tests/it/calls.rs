@@ -49,6 +49,33 @@ fn structured(result: serde_json::Value) -> Script {
 }
 
 #[tokio::test(start_paused = true)]
+async fn deadline_of_a_call_bounds_the_checks_of_arguments_and_result() {
+    let alternatives: Vec<_> = ["null"; 60].into_iter().chain(["integer"]).map(|kind| json!({"type": kind})).collect();
+    let slow = json!({"type": "object", "properties": {"n": {"items": {"anyOf": alternatives}}}});
+    let tool = |name: &str, input: &str, output: &str| {
+        let plain = json!({"type": "object"});
+        let schema = |kind: &str| if kind == "slow" { slow.clone() } else { plain.clone() };
+        json!({"name": name, "inputSchema": schema(input), "outputSchema": schema(output)})
+    };
+    let result = json!({"content": [], "structuredContent": {"n": vec![1; 15_000]}});
+    let script = Script::good()
+        .tool(tool("result", "plain", "slow"))
+        .tool(tool("arguments", "slow", "plain"))
+        .on_call("result", [Step::Result(result.clone())]);
+    let (session, server) = in_memory(script);
+    eventually(session.list_tools()).await.unwrap();
+    let deadline = || CallOptions { total: Some(seconds(3)), ..CallOptions::default() };
+    let started = Instant::now();
+    let output = eventually(session.call_with("result", &none(), deadline())).await.unwrap();
+    assert!(output.structured.is_some() && started.elapsed() <= seconds(4), "{:?}", started.elapsed());
+    let started = Instant::now();
+    let arguments = json(result["structuredContent"].clone());
+    let error = eventually(session.call_with("arguments", &arguments, deadline())).await.unwrap_err();
+    assert!(error.kind.to_string().contains("deadline") && started.elapsed() <= seconds(4), "{error}");
+    assert_eq!((error.outcome(), server.log().count("tools/call")), (Outcome::NotRun, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn structured_results_are_checked_and_a_missing_schema_is_fetched_once() {
     let (session, server) = in_memory(structured(json!({"content": [], "structuredContent": {"n": 3}})));
     for _ in 0..2 {

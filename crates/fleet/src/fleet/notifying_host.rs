@@ -29,11 +29,12 @@ impl Host for NotifyingHost {
         self.host.roots()
     }
 
+    fn tools_changed(&self) {
+        self.invalidation.invalidate();
+        self.host.tools_changed();
+    }
+
     fn notify(&self, notice: Notification) {
-        // The dropped notifications may include one about changed tools.
-        if matches!(notice, Notification::ToolsChanged | Notification::Lagged(_)) {
-            self.invalidation.invalidate();
-        }
         self.host.notify(notice);
     }
 }

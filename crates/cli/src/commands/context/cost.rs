@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use serde::Serialize;
 use wharf::agent::instructions_section;
-use wharf::fleet::catalog::{Entry, NormalizedSchema, normalize};
+use wharf::fleet::catalog::{CatalogNote, CatalogNoteKind, Entry, NormalizedSchema, normalize};
 use wharf::fleet::{Catalog, Fleet};
 use wharf::visible_name;
 use wharf::{Json, ServerName, Tool, ToolRef};
@@ -46,6 +46,8 @@ pub(super) struct Saved {
     pub(super) left_out: usize,
     /// Their tokens.
     pub(super) by_leaving_out: u64,
+    /// How many tools are left out because their definitions are too large.
+    pub(super) too_large: usize,
     /// How many descriptions and instructions were cut.
     pub(super) cut: usize,
     /// The tokens of what was cut, estimated: the text is not stored.
@@ -90,11 +92,18 @@ fn of_server(fleet: &Fleet, catalog: &Catalog, server: &ServerName) -> ServerCos
     }
     for tool in fleet.listed(server).iter().flat_map(|listed| &listed.items) {
         if !offered.iter().any(|(entry, _)| entry.tool.name == tool.name) {
-            saved.leave_out(server, tool);
+            let is_too_large = too_large(catalog, server).any(|note| note.tool.as_deref() == Some(&*tool.name));
+            saved.leave_out(server, tool, is_too_large);
         }
     }
     let is_connected = fleet.session(server).is_some();
     ServerCost { server: server.clone(), is_connected, tools, instructions, saved }
+}
+
+/// Returns the notes on a server's tools that are too large.
+fn too_large<'a>(catalog: &'a Catalog, server: &'a ServerName) -> impl Iterator<Item = &'a CatalogNote> {
+    let is_meant = move |note: &&CatalogNote| note.server.as_ref() == Some(server);
+    catalog.notes().filter(|note| note.kind == CatalogNoteKind::TooLarge).filter(is_meant)
 }
 
 impl Saved {
@@ -111,8 +120,12 @@ impl Saved {
         self.by_cutting += tokens(&entry.description) * rest / kept;
     }
 
-    /// Adds a usable tool that the configuration excludes.
-    fn leave_out(&mut self, server: &ServerName, tool: &Tool) {
+    /// Adds a usable tool that the configuration excludes, or that is too large.
+    fn leave_out(&mut self, server: &ServerName, tool: &Tool, is_too_large: bool) {
+        if is_too_large {
+            self.too_large += 1;
+            return;
+        }
         let schema = match normalize(&tool.input_schema) {
             NormalizedSchema::Same => tool.input_schema.clone(),
             NormalizedSchema::Changed(schema, _) => schema,

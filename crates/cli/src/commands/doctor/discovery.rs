@@ -1,5 +1,7 @@
 //! Tool discovery: a server's tools, which of them are invalid, and what they lack for models.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use wharf::fleet::catalog::{Entry, NormalizedSchema, normalize};
 use wharf::{CallErrorKind, Listed, Schema, Tool};
@@ -15,11 +17,14 @@ const MAX_NAMES: usize = 8;
 /// How many invalid tools get their own finding.
 const MAX_LEFT_OUT: usize = 10;
 const REPORT_TO_AUTHORS: &str = "this is a bug in the server; report it to its authors";
+const SIMPLER_SCHEMAS: &str = "the patterns of its schemas are very large; report it to its authors";
+/// How long compiling all schemas of a server may take, at most.
+const MAX_COMPILE_TIME: Duration = Duration::from_secs(10);
 /// Keywords that define an argument's type.
 const KINDS: [&str; 8] = ["type", "enum", "const", "$ref", "anyOf", "oneOf", "allOf", "properties"];
 
 /// Returns findings about a server's list of tools.
-pub(super) fn tools(probe: &Probe<'_>) -> Vec<Finding> {
+pub(super) async fn tools(probe: &Probe<'_>) -> Vec<Finding> {
     let status = probe.status;
     let name = status.name.as_str();
     if let Some(error) = status.error().filter(|error| !matches!(error.kind, CallErrorKind::Connect(_))) {
@@ -38,7 +43,7 @@ pub(super) fn tools(probe: &Probe<'_>) -> Vec<Finding> {
     let catalog = probe.fleet.catalog();
     let offered = catalog.entries().iter().filter(|entry| entry.server.as_ref() == Some(&status.name));
     let offered: Vec<&Entry> = offered.map(AsRef::as_ref).collect();
-    findings.extend(unchecked(name, &offered));
+    findings.extend(unchecked(probe, &offered).await);
     findings.extend(undescribed(name, &offered));
     findings.extend(untyped(name, &offered));
     findings.extend(cut(name, &offered));
@@ -87,16 +92,37 @@ fn left_out(name: &str, listed: &Listed<Tool>) -> Vec<Finding> {
     findings
 }
 
-/// Reports tools whose schema cannot check arguments.
-fn unchecked(name: &str, offered: &[&Entry]) -> Option<Finding> {
-    let describe = |entry: &&Entry| {
-        let reason = Schema::compile(&entry.tool.input_schema).err()?;
-        Some(format!("{} ({reason})", entry.tool.name))
+/// Reports tools whose schema cannot check arguments. A server's schemas may take long to compile, so all of them
+/// together have a deadline.
+async fn unchecked(probe: &Probe<'_>, offered: &[&Entry]) -> Vec<Finding> {
+    let name = probe.status.name.as_str();
+    let limit = probe.globals.timeout.map_or(MAX_COMPILE_TIME, |seconds| {
+        MAX_COMPILE_TIME.mul_f64((seconds / MAX_COMPILE_TIME.as_secs_f64()).min(1.0))
+    });
+    let mut compiled = 0;
+    let mut odd = Vec::new();
+    let compile_all = async {
+        for entry in offered {
+            // Small schemas are compiled at once. The deadline and signals apply between them too.
+            tokio::task::yield_now().await;
+            let schema = Schema::compile_in_background(&entry.tool.input_schema, entry.server.as_ref()).await;
+            odd.extend(schema.err().map(|reason| format!("{} ({reason})", entry.tool.name)));
+            compiled += 1;
+        }
     };
-    let odd: Vec<String> = offered.iter().filter_map(describe).collect();
-    let fix = format!("{REPORT_TO_AUTHORS}. The server must check the arguments itself");
-    let message = format!("schemas that cannot check arguments: {}", names(&odd));
-    (!odd.is_empty()).then(|| Class::Discovery.advice(name, "schema", message).with_fix(fix))
+    let _ = tokio::time::timeout(limit, compile_all).await;
+    let mut findings = Vec::new();
+    if !odd.is_empty() {
+        let fix = format!("{REPORT_TO_AUTHORS}. The server must check the arguments itself");
+        let message = format!("schemas that cannot check arguments: {}", names(&odd));
+        findings.push(Class::Discovery.advice(name, "schema", message).with_fix(fix));
+    }
+    if compiled < offered.len() {
+        let rest = counted(offered.len() - compiled, "schema");
+        let message = format!("{rest} not compiled: all schemas together took longer than {} s", limit.as_secs_f64());
+        findings.push(Class::Discovery.advice(name, "schema", message).with_fix(SIMPLER_SCHEMAS.to_owned()));
+    }
+    findings
 }
 
 /// Reports tools without a description.

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use wharf_client::{BoxFuture, ClientCapabilities};
 use wharf_fleet::catalog::ToolFreshness;
 use wharf_fleet::dispatch::{ApprovalAnswer, Question, UserAnswer, UserPrompt};
-use wharf_fleet::{Dispatcher, Fleet, ServerState, Turn};
+use wharf_fleet::{Dispatcher, Entry, Fleet, ServerState, Turn};
 use wharf_protocol::{Json, Outcome, ToolCall, Tools as _};
 use wharf_testkit::{HttpScripted, Script, Scripted, Step, eventually, soon};
 
@@ -28,6 +28,14 @@ fn changing(second: Step) -> Script {
         .once("tools/list", [Step::Normally])
         .on("tools/list", [second])
         .on_call("change", [Step::Notify(CHANGED.into(), json!({})), Step::Text("done".into())])
+}
+
+/// Returns the freshness of a tool as a call determines it.
+async fn freshness(entry: &Entry) -> ToolFreshness {
+    match entry.executor.cached_freshness(&entry.tool) {
+        Some(freshness) => freshness,
+        None => entry.executor.freshness(&entry.tool).await,
+    }
 }
 
 async fn until_offered(fleet: &Fleet, expected: &[&str]) {
@@ -63,6 +71,25 @@ async fn a_call_right_after_a_change_waits_for_the_new_list() {
     assert!(add.executor.cached_freshness(&add.tool).is_none());
     assert!(matches!(eventually(add.executor.freshness(&add.tool)).await, ToolFreshness::Gone));
     assert!(matches!(change.executor.freshness(&change.tool).await, ToolFreshness::Same));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_right_after_the_second_of_two_changes_waits_for_the_new_list_too() {
+    let script = Script::good()
+        .any_tool("change")
+        .times(2, "tools/list", [Step::Normally])
+        .on("tools/list", [listing(&["change"])])
+        .on_call("change", [Step::Notify(CHANGED.into(), json!({})), Step::Text("done".into())]);
+    let server = Scripted::new(script);
+    let fleet = open([in_memory("s", &server)]);
+    fleet.settled(LONG).await;
+    let change = entry(&fleet, "mcp__s__change");
+    let add = entry(&fleet, "mcp__s__add");
+    call(&change, json!({})).await.unwrap();
+    assert!(matches!(eventually(add.executor.freshness(&add.tool)).await, ToolFreshness::Same));
+    // Notifications in quick succession are delivered late.
+    call(&change, json!({})).await.unwrap();
+    assert!(matches!(eventually(freshness(&add)).await, ToolFreshness::Gone));
 }
 
 #[tokio::test(start_paused = true)]
