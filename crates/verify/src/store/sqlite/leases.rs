@@ -39,7 +39,7 @@ impl From<&Claim<'_>> for Claimant {
 impl Write for ClaimTrials {
     type Output = Vec<ClaimedTrial>;
 
-    fn is_awaited(&self) -> bool {
+    fn is_urgent(&self) -> bool {
         true
     }
 

@@ -107,7 +107,7 @@ impl Write for BeginStep {
         Some(&self.lease)
     }
 
-    fn is_awaited(&self) -> bool {
+    fn is_urgent(&self) -> bool {
         true
     }
 
@@ -211,6 +211,10 @@ impl Write for FinishStep {
 
     fn lease(&self) -> Option<&Lease> {
         Some(&self.lease)
+    }
+
+    fn is_urgent(&self) -> bool {
+        true
     }
 
     fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<(), StoreError>> {

@@ -1,8 +1,8 @@
 //! The writer: one task that commits the queued writes of all trials together.
 //!
 //! A commit waits for the disk. While it does, new writes queue up; the next commit takes many of them. A write is durable
-//! when it is answered. What a trial waits for, such as an intent, is committed before results of others, and together with
-//! the earlier writes of its own trial.
+//! when it is answered. Intents, which trials wait for, and results of steps, which were paid for, are committed before the
+//! results of units, which follow from them; earlier writes of the same trial are committed with them.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -18,7 +18,7 @@ use super::failed;
 
 /// Queued writes. Callers wait beyond that.
 const QUEUE_SIZE: usize = 1024;
-/// Writes in one transaction that no trial waits for. What a trial waits for may come next.
+/// Writes in one transaction that are not urgent. Urgent ones may come next.
 const MAX_BATCH: usize = 64;
 
 /// A change of the database.
@@ -47,8 +47,8 @@ pub(super) trait Write: Send + Sync + 'static {
         None
     }
 
-    /// Returns whether a trial waits for it before it does anything.
-    fn is_awaited(&self) -> bool {
+    /// Returns whether it goes before others: a trial waits for it, or it records what was paid for.
+    fn is_urgent(&self) -> bool {
         false
     }
 
@@ -67,7 +67,7 @@ struct Queued<W: Write> {
 trait AnyQueued: Send {
     fn lease(&self) -> Option<&Lease>;
 
-    fn is_awaited(&self) -> bool;
+    fn is_urgent(&self) -> bool;
 
     /// Applies the write. Returns whether the transaction must be rolled back.
     fn apply<'a>(&'a mut self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, bool>;
@@ -87,8 +87,8 @@ impl<W: Write> AnyQueued for Queued<W> {
         self.write.lease()
     }
 
-    fn is_awaited(&self) -> bool {
-        self.write.is_awaited()
+    fn is_urgent(&self) -> bool {
+        self.write.is_urgent()
     }
 
     fn apply<'a>(&'a mut self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, bool> {
@@ -211,18 +211,27 @@ async fn run(mut connection: SqliteConnection, mut commands: mpsc::Receiver<Comm
     }
 }
 
-/// Takes the writes of the next transaction: those that trials wait for, or else the first ones.
+/// Takes the writes of the next transaction: the urgent ones, or else the first ones.
 fn next_batch(waiting: &mut VecDeque<Box<dyn AnyQueued>>) -> Vec<Box<dyn AnyQueued>> {
-    if !waiting.iter().any(|write| write.is_awaited()) {
+    if !waiting.iter().any(|write| write.is_urgent()) {
         let count = waiting.len().min(MAX_BATCH);
         return waiting.drain(..count).collect();
     }
-    let awaited = waiting.iter().filter(|write| write.is_awaited()).filter_map(|write| write.lease());
-    let leases: HashSet<Lease> = awaited.cloned().collect();
-    let is_next =
-        |write: &dyn AnyQueued| write.is_awaited() || write.lease().is_some_and(|lease| leases.contains(lease));
-    let (batch, rest): (Vec<_>, Vec<_>) = std::mem::take(waiting).into_iter().partition(|write| is_next(&**write));
-    *waiting = rest.into();
+    let mut leases: HashSet<Lease> = HashSet::new();
+    let (mut batch, mut rest) = (Vec::new(), Vec::new());
+    // From the last one: whether a later write of the same trial is urgent.
+    for write in std::mem::take(waiting).into_iter().rev() {
+        if write.is_urgent() {
+            leases.extend(write.lease().cloned());
+            batch.push(write);
+        } else if write.lease().is_some_and(|lease| leases.contains(lease)) {
+            batch.push(write);
+        } else {
+            rest.push(write);
+        }
+    }
+    batch.reverse();
+    *waiting = rest.into_iter().rev().collect();
     batch
 }
 
@@ -268,4 +277,56 @@ async fn transaction(connection: &mut SqliteConnection, batch: &mut [Box<dyn Any
 async fn execute(connection: &mut SqliteConnection, sql: &'static str) -> Result<(), StoreError> {
     sqlx::query(sql).execute(connection).await.map_err(failed)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{RunId, TrialId};
+
+    /// A write of a trial that changes nothing.
+    struct Named {
+        lease: Lease,
+        is_urgent: bool,
+    }
+
+    impl Write for Named {
+        type Output = ();
+
+        fn apply<'a>(&'a self, _: &'a mut SqliteConnection) -> BoxFuture<'a, Result<(), StoreError>> {
+            Box::pin(async { Ok(()) })
+        }
+
+        fn lease(&self) -> Option<&Lease> {
+            Some(&self.lease)
+        }
+
+        fn is_urgent(&self) -> bool {
+            self.is_urgent
+        }
+    }
+
+    fn queue(names: &[&'static str]) -> VecDeque<Box<dyn AnyQueued>> {
+        let queued = |name: &&'static str| {
+            let trial = TrialId(name[..1].into());
+            let lease = Lease { run: RunId("run".into()), trial, fence: 1 };
+            let write = Named { lease, is_urgent: name.ends_with('!') };
+            Box::new(Queued { write, outcome: None, reply: oneshot::channel().0 }) as Box<dyn AnyQueued>
+        };
+        names.iter().map(queued).collect()
+    }
+
+    fn names(writes: &[Box<dyn AnyQueued>]) -> Vec<&str> {
+        writes.iter().map(|write| &*write.lease().unwrap().trial.0).collect()
+    }
+
+    #[test]
+    fn urgent_writes_go_first_with_the_earlier_writes_of_their_trial() {
+        let mut waiting = queue(&["a unit", "b unit", "a!", "c!", "c unit"]);
+        let batch = next_batch(&mut waiting);
+        assert_eq!(names(&batch), ["a", "a", "c"], "in the order in which they were queued");
+        let rest = next_batch(&mut waiting);
+        assert_eq!(names(&rest), ["b", "c"]);
+        assert!(waiting.is_empty());
+    }
 }
