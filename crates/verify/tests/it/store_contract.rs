@@ -46,7 +46,7 @@ async fn done(store: &dyn RunStore) -> (u64, u64) {
 
 /// A provider reports what it likes. The totals of the run stay readable, and never go down.
 async fn totals_survive_any_number_that_a_provider_reports(store: &dyn RunStore) {
-    planned(store, &run_id("run"), &trials(3, &[])).await;
+    planned(store, &run_id("run"), &trials(3, &["judge"])).await;
     let costs = [f64::MAX, -5.0, f64::NAN];
     for (index, cost) in costs.into_iter().enumerate() {
         let claimed = claim_one(store, "worker", LONG).await;
