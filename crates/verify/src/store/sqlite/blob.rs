@@ -2,13 +2,9 @@
 
 use miniz_oxide::deflate::compress_to_vec_zlib;
 use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
-use sqlx::SqliteConnection;
 
 use crate::digest::sha256;
-use crate::failpoint::{self, Failpoint};
 use crate::store::StoreError;
-
-use super::failed;
 
 /// The fastest level: results are compressed while a worker waits.
 const COMPRESSION_LEVEL: u8 = 1;
@@ -21,8 +17,8 @@ const MAX_INLINE_BYTES: usize = 128 * 1024;
 #[derive(Debug)]
 pub(super) struct Blob {
     pub(super) hash: String,
-    size: i64,
-    compressed: Vec<u8>,
+    pub(super) size: i64,
+    pub(super) compressed: Vec<u8>,
 }
 
 impl Blob {
@@ -44,15 +40,6 @@ impl Blob {
             size: i64::try_from(text.len()).unwrap_or(i64::MAX),
             compressed: compress_to_vec_zlib(text.as_bytes(), COMPRESSION_LEVEL),
         }
-    }
-
-    /// Writes the blob unless it is already there.
-    pub(super) async fn write(&self, connection: &mut SqliteConnection) -> Result<(), StoreError> {
-        failpoint::hit(Failpoint::DuringBlobWrite);
-        let sql = "INSERT INTO blob (hash, size, bytes) VALUES ($1, $2, $3) ON CONFLICT (hash) DO NOTHING";
-        let insert = sqlx::query(sql).bind(&self.hash).bind(self.size).bind(&self.compressed);
-        insert.execute(connection).await.map_err(failed)?;
-        Ok(())
     }
 }
 
