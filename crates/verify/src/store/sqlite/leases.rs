@@ -96,7 +96,7 @@ impl Write for RenewLeases {
         const RENEW: &str = concat!(
             "UPDATE trial SET lease_until = ",
             now!(),
-            " + $3 WHERE run = $1 AND worker = $2 AND state = 'running' RETURNING id, fence"
+            " + $3 WHERE run = $1 AND worker = $2 AND state = 'running' AND lease_until > 0 RETURNING id, fence"
         );
         Box::pin(async move {
             let Claimant { run, worker, lease_millis, .. } = &self.0;
