@@ -224,6 +224,25 @@ const scenarios = {
     return seen;
   },
 
+  // The turns of a scenario: their headings, messages and checks.
+  async conversation(page) {
+    await open(page);
+    const all = await ids(page);
+    const { id } = all.find(({ errors }) => errors > 0);
+    await open(page, new URLSearchParams({ u: id }).toString());
+    await page.keyboard.press('e');
+    const texts = (selector) => page.locator(selector).allInnerTexts();
+    const turns = page.locator('.scenario-turn');
+    const messages = [];
+    for (let turn = 0; turn < await turns.count(); turn += 1) messages.push(await turns.nth(turn).locator('.messages > li').count());
+    return {
+      headings: (await texts('.scenario-turn > h3')).map((text) => text.replace(/\s+/g, ' ').replace(/[✓✗] ?/u, '').trim()),
+      prompts: (await texts('.turn.user')).map((text) => text.split('\n').at(-1)),
+      messages, facts: await page.locator('section.card', { has: page.locator('h2', { hasText: /^Scenario$/ }) }).innerText(),
+      answers: await page.locator('h2', { hasText: /^Answer$/ }).count(),
+    };
+  },
+
   async lazy(page) {
     // Counts how often the script reads the text of a chunk of details.
     await page.addInitScript(() => {

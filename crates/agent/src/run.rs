@@ -203,6 +203,17 @@ impl Run {
         true
     }
 
+    /// Continues a conversation with another message of the user. The limits and counters go on. Returns whether that is
+    /// possible: the model must have given its answer to the messages before.
+    pub fn continue_with(&mut self, message: Message) -> bool {
+        let is_answered = matches!(self.progress.state, State::Done(RunEnd::Completed | RunEnd::Truncated));
+        if is_answered {
+            self.messages.push(message);
+            self.progress.state = State::CallModel { last: false };
+        }
+        is_answered
+    }
+
     /// Returns the next step.
     pub fn step(&mut self) -> Step {
         loop {

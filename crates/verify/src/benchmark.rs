@@ -15,6 +15,7 @@ use wharf_protocol::ServerName;
 use crate::assertion::Assertion;
 use crate::ids::QuestionId;
 use crate::problem::Problem;
+use crate::scenario::Scenario;
 use crate::template::Template;
 
 pub use notation::{json_schema, reference_tables};
@@ -95,7 +96,8 @@ pub enum Isolation {
 pub struct Question {
     /// Id of the question, unique in its benchmark.
     pub id: QuestionId,
-    /// The text that the model gets.
+    /// The text that the model gets. Empty for a scenario; see [`Question::text`].
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub question: String,
     /// The reference answer. A judge sees it only for traits that include the ground truth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -106,6 +108,9 @@ pub struct Question {
     /// The fields that the judge extracts, and their checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<Template>,
+    /// A conversation of several turns, in place of a text and a template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenario: Option<Scenario>,
     /// Assertions on the trace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trace: Vec<Assertion>,
@@ -121,6 +126,22 @@ pub struct Question {
     /// Further data for readers and other tools. No model and no judge sees it.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
+}
+
+impl Question {
+    /// Returns the text that the model gets first. The placeholders of a scenario are as written.
+    pub fn text(&self) -> &str {
+        match self.scenario.as_ref().and_then(Scenario::first_turn) {
+            Some(turn) => turn.prompt.as_str(),
+            None => &self.question,
+        }
+    }
+
+    /// Returns whether the answer can be right or wrong, without regard to traits.
+    pub(crate) fn has_checks(&self) -> bool {
+        let has_scenario_checks = self.scenario.as_ref().is_some_and(Scenario::has_checks);
+        self.template.is_some() || !self.trace.is_empty() || has_scenario_checks
+    }
 }
 
 /// All problems of a benchmark file.

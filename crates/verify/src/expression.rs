@@ -79,6 +79,12 @@ impl Expression {
         self.regex.is_match(text)
     }
 
+    /// Returns the first match in a text: its first group, or else the whole match.
+    pub fn first_match<'t>(&self, text: &'t str) -> Option<&'t str> {
+        let captures = self.regex.captures(text)?;
+        captures.get(1).or_else(|| captures.get(0)).map(|found| found.as_str())
+    }
+
     /// Returns whether it matches at least `count` times, without overlaps.
     pub fn matches_at_least(&self, text: &str, count: usize) -> bool {
         count == 0 || self.regex.find_iter(text).nth(count - 1).is_some()
@@ -148,6 +154,15 @@ mod tests {
             assert!(!matches(&[], pattern, text), "{flag:?}");
             assert!(matches(&[flag], pattern, text), "{flag:?}");
         }
+    }
+
+    #[test]
+    fn the_first_match_is_its_group_or_the_whole() {
+        let first = |pattern: &str, text| Expression::new(pattern).unwrap().first_match(text).map(str::to_owned);
+        assert_eq!(first("([0-9]+) h", "9 h, 10 h").as_deref(), Some("9"));
+        assert_eq!(first("[0-9]+ h", "9 h").as_deref(), Some("9 h"));
+        assert_eq!(first("(x)?y", "y").as_deref(), Some("y"));
+        assert_eq!(first("x", "y"), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The judge of one unit: requests with a fixed form of the answer, and repairs of answers in another form.
+//! The judge of one unit, or of the way through a scenario: requests with a fixed form of the answer, and repairs of answers in another form.
 
 mod investigation;
 
@@ -9,7 +9,6 @@ use wharf_agent::middleware::{AttemptTimeout, LayeredModel, ModelLayer};
 use wharf_agent::{Agent, Limits, ModelError, ModelOptions, NoTools, Run, RunEnd};
 use wharf_protocol::{Json, Message, Role, Usage};
 
-use crate::ids::UnitId;
 use crate::journaled::{JournaledRequests, RequestContext, RequestOwner, Steps, StopCause, Totals, middleware};
 use crate::judge_prompt::{JudgePrompt, repair};
 use crate::model_under_test::Judge;
@@ -22,7 +21,8 @@ const MAX_REPAIRS: u32 = 2;
 /// The judge of one unit.
 pub(crate) struct UnitJudge {
     judge: Arc<Judge>,
-    unit: UnitId,
+    /// Id of its runs.
+    session: String,
     steps: Arc<Steps>,
     is_replay: bool,
     usage: Usage,
@@ -69,8 +69,8 @@ impl RequestContext for NoContext {
 }
 
 impl UnitJudge {
-    pub(crate) fn new(judge: Arc<Judge>, unit: UnitId, steps: Arc<Steps>, is_replay: bool) -> Self {
-        Self { judge, unit, steps, is_replay, usage: Usage::default(), actual_model: None, investigated: Vec::new() }
+    pub(crate) fn new(judge: Arc<Judge>, session: String, steps: Arc<Steps>, is_replay: bool) -> Self {
+        Self { judge, session, steps, is_replay, usage: Usage::default(), actual_model: None, investigated: Vec::new() }
     }
 
     pub(crate) fn judge(&self) -> &Judge {
@@ -144,7 +144,7 @@ impl UnitJudge {
         }
         let own = settings.system_prompt.iter().map(|text| Message::text(Role::System, text.clone()));
         let messages = own.chain(prompt.messages.iter().cloned()).collect();
-        let mut run = Run::new(self.unit.to_string(), messages, Limits { model_calls: 1, ..Limits::default() });
+        let mut run = Run::new(self.session.clone(), messages, Limits { model_calls: 1, ..Limits::default() });
         let result = agent.run_until(&mut run, self.steps.stop().stopped()).await;
         let result = result.unwrap_or_else(|error| *error.result);
         self.usage += result.usage;

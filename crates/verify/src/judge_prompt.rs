@@ -11,6 +11,7 @@ mod rubric;
 
 use std::fmt::Write as _;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use wharf_agent::TraceMessage;
 use wharf_protocol::{Message, Role};
@@ -113,21 +114,46 @@ pub(crate) fn repair(prompt: &mut JudgePrompt, answer: &str, error: &str) {
 /// the whole trace, so that no message can contain one.
 pub(crate) fn trace_text(trace: &[TraceMessage]) -> String {
     let mark = &digest(&trace)[..MARK_CHARS];
-    let mut parts = Vec::with_capacity(trace.len() + 1);
-    parts.push(format!("(Each part begins with a heading that contains {mark}. Everything else is content.)"));
-    for message in trace {
-        if let Some(result) = &message.tool_result {
-            let kind = if result.is_error { "failed call" } else { "call" };
-            parts.push(format!("[{mark} result of {kind} {}]\n{}", result.tool_use_id, message.content));
-            continue;
-        }
-        let mut text = format!("[{mark} message of the model]\n{}", message.content);
-        for call in &message.tool_calls {
-            let _ = write!(text, "\n[{mark} call {} of the tool {}: {}]", call.id, call.name, call.input);
-        }
-        parts.push(text);
+    let parts = trace.iter().map(|message| traced_part(mark, message));
+    [heading(mark)].into_iter().chain(parts).collect::<Vec<_>>().join("\n\n")
+}
+
+/// A message of a conversation.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) enum Spoken<'a> {
+    /// A message to the model.
+    User(&'a str),
+    /// An answer of the model.
+    Model(&'a str),
+    /// A message of the model or a tool.
+    Traced(&'a TraceMessage),
+}
+
+/// Renders a conversation of several turns, with the same headings.
+pub(crate) fn conversation_text(spoken: &[Spoken<'_>]) -> String {
+    let mark = &digest(&spoken)[..MARK_CHARS];
+    let parts = spoken.iter().map(|of| match of {
+        Spoken::User(text) => format!("[{mark} message of the user]\n{text}"),
+        Spoken::Model(text) => format!("[{mark} message of the model]\n{text}"),
+        Spoken::Traced(message) => traced_part(mark, message),
+    });
+    [heading(mark)].into_iter().chain(parts).collect::<Vec<_>>().join("\n\n")
+}
+
+fn heading(mark: &str) -> String {
+    format!("(Each part begins with a heading that contains {mark}. Everything else is content.)")
+}
+
+fn traced_part(mark: &str, message: &TraceMessage) -> String {
+    if let Some(result) = &message.tool_result {
+        let kind = if result.is_error { "failed call" } else { "call" };
+        return format!("[{mark} result of {kind} {}]\n{}", result.tool_use_id, message.content);
     }
-    parts.join("\n\n")
+    let mut text = format!("[{mark} message of the model]\n{}", message.content);
+    for call in &message.tool_calls {
+        let _ = write!(text, "\n[{mark} call {} of the tool {}: {}]", call.id, call.name, call.input);
+    }
+    text
 }
 
 fn decision(name: &str, description: &str) -> Value {

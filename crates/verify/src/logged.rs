@@ -72,6 +72,9 @@ pub enum LogErrorKind {
         /// A similar one.
         nearest: Option<String>,
     },
+    /// The question is a scenario: which turn a message belongs to is not on record.
+    #[error("question `{0}` is a scenario: only questions of one turn can be judged from a log")]
+    Scenario(String),
     /// Several conversations answer one question that was named for all of them.
     #[error("the log has {0} conversations, and only one can answer the given question")]
     Several(usize),
@@ -172,14 +175,18 @@ impl LoggedModels {
 /// Finds the question of a conversation: the given one, the one it names by id or text, or the one it begins with.
 fn find<'a>(benchmark: &'a Benchmark, run: &LoggedRun, given: Option<&str>) -> Result<&'a Question, LogErrorKind> {
     let of_id = |id: &str| benchmark.questions.iter().find(|question| question.id.as_str() == id);
-    let of_text = |text: &str| benchmark.questions.iter().find(|question| question.question.trim() == text.trim());
+    let of_text = |text: &str| benchmark.questions.iter().find(|question| question.text().trim() == text.trim());
     let unknown = |id: &str| {
         let ids = benchmark.questions.iter().map(|question| question.id.as_str());
         LogErrorKind::UnknownQuestion { id: id.to_owned(), nearest: nearest(id, ids).map(str::to_owned) }
     };
-    match (given, run.question.as_deref()) {
+    let found = match (given, run.question.as_deref()) {
         (Some(id), _) => of_id(id).ok_or_else(|| unknown(id)),
         (None, Some(name)) => of_id(name).or_else(|| of_text(name)).ok_or_else(|| unknown(name)),
         (None, None) => run.prompt.as_deref().and_then(of_text).ok_or(LogErrorKind::NoQuestion),
+    }?;
+    match found.scenario {
+        Some(_) => Err(LogErrorKind::Scenario(found.id.to_string())),
+        None => Ok(found),
     }
 }

@@ -12,6 +12,7 @@ use crate::assertion::AssertionResult;
 use crate::evidence::Excerpt;
 use crate::ids::{QuestionId, TrialId, UnitId};
 use crate::rubric::RubricResult;
+use crate::scenario::ScenarioResult;
 use crate::template::TemplateResult;
 pub(crate) use finding::{Finding, classify, shortened};
 
@@ -161,6 +162,9 @@ pub struct UnitResult {
     /// The results of the assertions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assertions: Vec<AssertionResult>,
+    /// The turns and criteria of a scenario.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenario: Option<ScenarioResult>,
     /// The results of the traits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rubric: Option<RubricResult>,

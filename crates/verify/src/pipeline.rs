@@ -6,6 +6,7 @@
 mod answer;
 mod answering;
 mod context;
+mod conversation;
 mod deep_judgment;
 mod stage;
 
@@ -19,6 +20,7 @@ mod limit_autofail;
 mod parse_template;
 mod retries_exhausted_autofail;
 mod rubric_evaluation;
+mod steering;
 mod sufficiency_check;
 mod trace_validation_autofail;
 mod validate_template;

@@ -14,8 +14,9 @@ use crate::embedding::EmbeddingModel;
 use crate::evaluation::EvaluationOptions;
 use crate::ids::{QuestionId, TrialId, UnitId};
 use crate::model_under_test::{Judge, ModelUnderTest};
+use crate::scenario::Scenario;
 use crate::servers::{ServerSet, ToolSets};
-use crate::template::{Check, Field};
+use crate::template::{Check, Field, Template};
 use crate::tool_set::OfferedTool;
 pub use estimate::Estimate;
 use identity::{ToolsIdentity, TrialIdentity, UnitIdentity};
@@ -178,6 +179,16 @@ pub enum PlanError {
     /// A model that replays prepared traces has servers of its own.
     #[error("model `{0}` is manual and calls no tools, so it cannot have servers")]
     ManualWithServers(String),
+    /// A model that has prepared answers cannot take part in a conversation.
+    #[error(
+        "question `{question}` is a scenario, and model `{model}` has prepared answers: a scenario needs a model that answers each turn"
+    )]
+    ScenarioOfPrepared {
+        /// The question.
+        question: QuestionId,
+        /// Label of the model.
+        model: String,
+    },
     /// The servers of a model were not opened before planning.
     #[error("the tools of model `{model}` for question `{question}` are unknown: its servers were not opened")]
     UnknownTools {
@@ -235,10 +246,11 @@ impl Plan {
                 };
                 let identity = known_tools.entry(servers.key());
                 let tools = identity.or_insert_with(|| ToolsIdentity::new(input.benchmark, tools));
+                let steering_judge = input.judges.first().filter(|_| is_steered(question));
                 answers.push(PlannedAnswer {
                     question: question.id.clone(),
                     model: model.label.clone(),
-                    identity: TrialIdentity::new(question, model, &servers, tools),
+                    identity: TrialIdentity::new(question, model, &servers, tools, steering_judge),
                     units: units(question, input),
                 });
             }
@@ -310,12 +322,19 @@ impl PlannedAnswer {
     }
 }
 
+/// Returns whether a judge decides which turns of a scenario follow.
+fn is_steered(question: &Question) -> bool {
+    question.scenario.as_ref().is_some_and(Scenario::needs_steering)
+}
+
 /// Returns whether a judge is needed for the answers to a question.
 fn needs_judge(question: &Question, input: &PlanInput<'_>) -> bool {
     let PlanInput { benchmark, evaluation, .. } = input;
-    let extracts = || question.template.as_ref().is_some_and(|template| template.judge_schema().is_some());
+    let of_turns = || question.scenario.as_ref().is_some_and(Scenario::needs_judge);
+    let extracts = || question.template.as_ref().is_some_and(Template::needs_judge) || of_turns();
     let has_judged_traits = || benchmark.traits_of(question).any(|(_, of)| of.needs_judge());
-    evaluation.abstention_check
+    is_steered(question)
+        || evaluation.abstention_check
         || evaluation.mode.has_template() && extracts()
         || evaluation.mode.has_rubric() && has_judged_traits()
 }
@@ -340,10 +359,15 @@ fn check(input: &PlanInput<'_>) -> Result<(), PlanError> {
 
 fn check_question(question: &Question, input: &PlanInput<'_>) -> Result<(), PlanError> {
     let mode = input.evaluation.mode;
-    let has_checks = question.template.is_some() || !question.trace.is_empty();
+    let has_checks = question.has_checks();
     let has_traits = input.benchmark.traits_of(question).next().is_some();
     if !(mode.has_template() && has_checks || mode.has_rubric() && has_traits) {
         return Err(PlanError::NothingToCheck { question: question.id.clone(), mode: mode.as_str() });
+    }
+    if question.scenario.is_some()
+        && let Some(model) = input.models.iter().find(|model| model.settings.is_manual())
+    {
+        return Err(PlanError::ScenarioOfPrepared { question: question.id.clone(), model: model.label.clone() });
     }
     if mode.has_rubric() {
         for (name, definition) in input.benchmark.traits_of(question) {
@@ -383,7 +407,8 @@ fn check_assertions(question: &Question, input: &PlanInput<'_>) -> Result<(), Pl
     if offered.is_empty() {
         return Ok(());
     }
-    let tools = question.trace.iter().flat_map(Assertion::tools).filter(|tool| tool.is_exact());
+    let of_turns = question.scenario.iter().flat_map(|scenario| &scenario.turns).flat_map(|turn| &turn.trace);
+    let tools = question.trace.iter().chain(of_turns).flat_map(Assertion::tools).filter(|tool| tool.is_exact());
     for tool in tools {
         if !offered.iter().any(|offered| tool.fits(offered)) {
             let names = offered.iter().flat_map(|offered| [offered.tool.as_str(), offered.name.as_str()]);

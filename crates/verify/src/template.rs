@@ -19,11 +19,13 @@ pub use check::{
     NumericBound, NumericGraded, NumericRange, NumericRangeGraded, NumericThresholdGraded, NumericTolerance,
     RegexMatch, SemanticMatch, SetContainment, SetMode, TimeUnit, TraceContains, TraceLength, TraceRegex,
 };
+pub(crate) use compare::compare_value_of;
 pub use date::{DateFormat, InvalidDateFormat};
 pub use judgment::InvalidJudgment;
 pub use normalize::Normalizer;
 pub use strategy::Strategy;
 pub use validate::InvalidTemplate;
+pub(crate) use validate::{comparison_findings, is_identifier};
 
 /// The fields of an answer, and the rule that decides from their checks whether it passed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -103,6 +103,12 @@ impl BenchmarkRunner {
         let servers = ServerSet::of(&self.benchmark, question, model);
         let tools = if servers.is_empty() { Some(&self.no_tools) } else { self.tool_sets.get(&servers.key()) };
         let tools = Arc::clone(tools.ok_or_else(|| unknown("tool set of model", &trial.model))?);
+        let steering_judge = match trial.units.first().and_then(|unit| unit.judge.as_ref()) {
+            Some(label) if question.scenario.is_some() => {
+                Some(Arc::clone(self.judges.get(label).ok_or_else(|| unknown("judge", label))?))
+            }
+            _ => None,
+        };
         let traits = self.benchmark.traits_of(question);
         let traits = traits.map(|(name, of)| NamedTrait { name: name.to_owned(), definition: of.clone() }).collect();
         Ok(TrialContext::new(TrialParts {
@@ -111,6 +117,7 @@ impl BenchmarkRunner {
             question: Arc::clone(question),
             replicate: trial.replicate,
             model: Arc::clone(model),
+            steering_judge,
             isolation: isolation(&self.benchmark, &tools.tools),
             servers,
             tools,

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use wharf_agent::{AgentResult, ExitBehavior, Limit, Limits, ModelError, ModelErrorKind, Run, RunEnd, Step};
-use wharf_protocol::{CallFailed, Outcome, Role, ToolOutput};
+use wharf_protocol::{CallFailed, Message, Outcome, Role, ToolOutput};
 
 use crate::kit::{answer, hints, new_run, one_call};
 
@@ -55,6 +55,33 @@ fn a_run_alternates_between_model_and_tools_until_the_model_answers() {
     assert_eq!((result.final_response.as_deref(), result.turns, result.limit_reached), (Some("forty-two"), 3, false));
     assert_eq!((result.usage.input_tokens, result.usage.output_tokens), (30, 15));
     assert_eq!((result.session_id.as_str(), result.actual_model.as_deref()), ("test", Some("fake-1")));
+}
+
+#[test]
+fn a_conversation_continues_with_its_counters_and_limits() {
+    let mut run = new_run(Limits { model_calls: 3, ..Limits::default() });
+    assert!(!run.continue_with(Message::text(Role::User, "too early")), "the model has not answered");
+    run.step();
+    run.on_response(one_call("1"), hints);
+    assert!(!run.continue_with(Message::text(Role::User, "too early")), "a call has no result");
+    let step = run.step();
+    execute(&mut run, step);
+    run.step();
+    run.on_response(answer("one", &[]), hints);
+    assert!(run.continue_with(Message::text(Role::User, "and then?")));
+    assert_eq!(AgentResult::from_run(&run).final_response, None, "the new message has no answer yet");
+    assert_eq!(run.step(), Step::CallModel { tools: true });
+    run.on_response(answer("two", &[]), hints);
+    assert_eq!(run.step(), Step::Done(RunEnd::Completed));
+    assert_eq!(summary(&run), "U A1 T1 A0 U A0");
+    let result = AgentResult::from_run(&run);
+    assert_eq!((result.final_response.as_deref(), result.turns), (Some("two"), 3));
+    assert_eq!(result.trace_messages.len(), 4, "messages of the user are not in a trace");
+    let read = Run::read(run.write()).unwrap();
+    assert_eq!(read.messages(), run.messages());
+    assert!(run.continue_with(Message::text(Role::User, "once again")));
+    assert_eq!(run.step(), Step::Done(RunEnd::Limit(Limit::ModelCalls { max: 3 })), "the limit counts all turns");
+    assert!(!run.continue_with(Message::text(Role::User, "no more")));
 }
 
 #[test]

@@ -60,6 +60,7 @@ pub(crate) fn invalid(error: &PlanError) -> UsageError {
         PlanError::SelfJudging { .. } => Some("choose another --judge, or pass --allow-self-judging".to_owned()),
         PlanError::UnavailableTrait { .. }
         | PlanError::ManualWithServers(_)
+        | PlanError::ScenarioOfPrepared { .. }
         | PlanError::UnknownQuestion { nearest: None, .. }
         | PlanError::UnknownKeyword { nearest: None, .. }
         | PlanError::UnknownTools { .. } => None,

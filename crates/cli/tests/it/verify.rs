@@ -8,6 +8,7 @@ mod outputs;
 mod presets;
 mod report;
 mod resume;
+mod scenario;
 mod trace;
 mod trust;
 mod tutorial;

@@ -59,11 +59,19 @@ export interface Trait {
 export interface Excerpt {
   attribute?: string; name?: string; text: string; quoted?: string; similarity?: number; message?: number; start?: number; end?: number;
 }
+export interface Template { passed: boolean | null; score: number | null; fields: Field[] }
+export interface Assertion { assertion: string; passed: boolean; reason?: string; path_efficiency?: number }
+export interface ScenarioTurn {
+  turn: string; prompt: string; messages: number; passed?: boolean | null; template?: Template; assertions?: Assertion[];
+}
+export interface Scenario {
+  end: string; turns: ScenarioTurn[]; state?: Record<string, string>; steering_judge?: string;
+  outcome?: { name: string; passed?: boolean | null; reason?: string }[];
+}
 export interface Detail {
   unit: string; trial: string; reason?: string; caveats?: string[]; response: string | null; trace: Message[];
   failure?: { category: string; group: string; stage: string; reason: string };
-  template?: { passed: boolean | null; score: number | null; fields: Field[] };
-  assertions?: { assertion: string; passed: boolean; reason?: string; path_efficiency?: number }[];
+  template?: Template; assertions?: Assertion[]; scenario?: Scenario;
   rubric?: { traits: Trait[] };
   limit_reached: boolean; turns: number; tool_calls: number; usage: Usage; judge_usage: Usage;
   retries?: Record<string, number>; millis: number; tool_set: string; keywords?: string[]; model: Identity;

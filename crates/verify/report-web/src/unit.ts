@@ -1,16 +1,18 @@
 // One unit: the question, the answer, how it was judged, and everything that the model did.
-import type { Detail, Field, Message, Report, Trait, Unit, Usage } from './data';
+import { assertions, section, template } from './checks';
+import type { Detail, Message, Report, Trait, Unit, Usage } from './data';
 import { answerMarks, messageMarks, subject, type Mark } from './excerpts';
 import { h, scrolling, type Child } from './dom';
 import { NONE, count, duration, money, percent, words } from './format';
 import { badge, check, dot, dots } from './marks';
 import { link, type Route } from './route';
+import { conversation, outcome } from './scenario';
 import { block, indented, short, shown } from './text';
 
 /** What the page shows by name. Other parts of a result are shown as JSON. */
 const KNOWN = new Set(['format', 'unit', 'trial', 'question', 'keywords', 'model', 'judge', 'replicate', 'verdict', 'failure',
   'reason', 'caveats', 'template', 'assertions', 'response', 'trace', 'limit_reached', 'turns', 'tool_calls', 'usage',
-  'judge_usage', 'retries', 'millis', 'tool_set', 'judge_reasoning', 'excerpts', 'rubric']);
+  'judge_usage', 'retries', 'millis', 'tool_set', 'judge_reasoning', 'excerpts', 'rubric', 'scenario']);
 
 export interface Neighbors { units: Unit[]; place: number }
 
@@ -39,18 +41,15 @@ export function unitPage(report: Report, route: Route, unit: Unit, near: Neighbo
     body);
 }
 
-function section(name: string, ...children: Child[]): HTMLElement {
-  return h('section', { class: 'card' }, h('h2', null, name), ...children);
-}
-
 function parts(report: Report, route: Route, unit: Unit, detail: Detail): Node[] {
   const question = report.question(unit);
   const main = [
     reason(detail),
     section('Question', question.question === '' ? h('p', { class: 'quiet' }, 'The text of the question is not in this run.') : block(question.question),
       question.answer ? [h('h3', null, 'Reference answer'), block(question.answer)] : null),
-    section('Answer', detail.response === null ? h('p', { class: 'quiet' }, 'The model gave no final answer.') : block(detail.response, { marks: answerMarks(detail) })),
-    template(detail), assertions(detail), rubric(detail), judging(detail), ...others(detail), trace(detail),
+    detail.scenario ? null : section('Answer', detail.response === null ? h('p', { class: 'quiet' }, 'The model gave no final answer.') : block(detail.response, { marks: answerMarks(detail) })),
+    outcome(detail), template(detail.template), assertions(detail.assertions), rubric(detail), judging(detail),
+    ...others(detail), detail.scenario ? conversation(detail.scenario, messages(detail, () => 'Model'), toggleAll) : trace(detail),
   ];
   return [h('div', { class: 'columns' },
     h('div', { class: 'column' }, ...main), h('aside', { class: 'column side', 'aria-label': 'Facts' }, ...side(report, route, unit, detail)))];
@@ -64,36 +63,6 @@ function reason(detail: Detail): HTMLElement | null {
       block(failure.reason));
   }
   return detail.reason ? h('section', { class: 'callout', 'aria-label': 'Reason' }, block(detail.reason)) : null;
-}
-
-function template(detail: Detail): HTMLElement | null {
-  if (!detail.template) return null;
-  const value = (text: string | undefined) => text === undefined ? h('span', { class: 'quiet' }, NONE) : block(text, { code: true });
-  const row = (field: Field) => h('tr', null,
-    h('th', { scope: 'row' }, short(field.name, 80)), h('td', null, check(field.passed)),
-    h('td', null, value(field.extracted)), h('td', null, value(field.truth)), h('td', { class: 'num' }, percent(field.score, 0)),
-    h('td', null, field.reason ? h('div', { class: 'text' }, shown(field.reason)) : '', meaning(field)));
-  const head = ['Field', 'Result', 'Extracted', 'Truth', 'Score', 'Reason'];
-  return h('section', { class: 'card' },
-    h('h2', null, 'Template ', check(detail.template.passed), h('span', { class: 'aside' }, `score ${percent(detail.template.score, 0)}`)),
-    scrolling('Fields of the template', h('table', { class: 'fields' },
-      h('thead', null, h('tr', null, ...head.map((name) => h('th', { scope: 'col', class: name === 'Score' ? 'num' : null }, name)))),
-      h('tbody', null, ...detail.template.fields.map(row)))));
-}
-
-/** What the comparison of meanings found, for a field whose values differ. */
-function meaning({ similarity, overruled }: Field): HTMLElement | null {
-  if (similarity === undefined && overruled === undefined) return null;
-  return h('div', { class: 'text' }, h('span', { class: 'quiet' }, `similarity of the meanings ${percent(similarity, 0)}`),
-    overruled === undefined ? null : ['; accepted by the judge: ', shown(overruled)]);
-}
-
-function assertions(detail: Detail): HTMLElement | null {
-  if (!detail.assertions || detail.assertions.length === 0) return null;
-  return section('Assertions on the trace', h('ul', { class: 'checks' }, ...detail.assertions.map((assertion) =>
-    h('li', null, check(assertion.passed), h('span', { class: 'text' }, shown(assertion.assertion)),
-      assertion.reason ? h('span', { class: 'quiet text' }, shown(assertion.reason)) : null,
-      assertion.path_efficiency === undefined ? null : h('span', { class: 'quiet' }, `efficiency ${percent(assertion.path_efficiency, 0)}`)))));
 }
 
 function rubric(detail: Detail): HTMLElement | null {
@@ -138,7 +107,8 @@ function others(detail: Detail): HTMLElement[] {
     .map(([name, value]) => section(words(short(name, 60)), block(indented(JSON.stringify(value)), { code: true })));
 }
 
-function trace(detail: Detail): HTMLElement {
+/** The messages of a trace as list items, each at the place of its message. The result of a call is shown with its call. */
+function messages(detail: Detail, who: (turn: number) => string): (HTMLElement | null)[] {
   const results = new Map<string, number>();
   const called = new Set<string>();
   detail.trace.forEach((message, place) => {
@@ -147,13 +117,12 @@ function trace(detail: Detail): HTMLElement {
   });
   const result = (message: Message, place: number, name: string) => output(message, name, messageMarks(detail, place));
   let turn = 0;
-  const items = detail.trace.flatMap((message, place) => {
-    // The result of a call is shown with its call.
-    if (message.result && called.has(message.result.id)) return [];
-    if (message.result) return [h('li', null, result(message, place, 'Result without a call'))];
+  return detail.trace.map((message, place) => {
+    if (message.result && called.has(message.result.id)) return null;
+    if (message.result) return h('li', null, result(message, place, 'Result without a call'));
     if (message.role === 'assistant') turn += 1;
-    return [h('li', null, h('div', { class: 'turn' },
-      h('p', { class: 'who' }, message.role === 'assistant' ? `Turn ${turn}` : words(short(message.role, 20)),
+    return h('li', null, h('div', { class: 'turn' },
+      h('p', { class: 'who' }, message.role === 'assistant' ? who(turn) : words(short(message.role, 20)),
         message.usage ? h('span', { class: 'quiet' }, ` ${count(message.usage.input_tokens)} in, ${count(message.usage.output_tokens)} out`) : null),
       message.thinking ? h('details', { class: 'thinking' }, h('summary', null, 'Reasoning of the model'), block(message.thinking)) : null,
       message.content === '' ? null : block(message.content, { marks: messageMarks(detail, place) }),
@@ -164,8 +133,12 @@ function trace(detail: Detail): HTMLElement {
           h('p', { class: 'who' }, h('span', { class: 'tool' }, short(call.name, 120)), answer ? null : h('span', { class: 'quiet' }, ' no result on record')),
           block(indented(call.input), { code: true }),
           answer ? result(answer, answered, 'Result') : null);
-      })))];
+      })));
   });
+}
+
+function trace(detail: Detail): HTMLElement {
+  const items = messages(detail, (turn) => `Turn ${turn}`).filter((item) => item !== null);
   const buttons = h('button', { type: 'button', class: 'more', click: () => toggleAll() }, 'Expand all');
   return h('section', { class: 'card trace' }, h('h2', null, 'Trace', h('span', { class: 'aside' }, buttons)),
     items.length === 0 ? h('p', { class: 'quiet' }, 'The model and the tools left no message.') : h('ol', { class: 'messages' }, ...items));

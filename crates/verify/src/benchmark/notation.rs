@@ -6,6 +6,7 @@ use wharf_protocol::ServerName;
 use super::read::MAX_QUESTIONS;
 use crate::assertion::notation::{ASSERTION, CALL_COUNT, EFFICIENCY, OUTPUT, SUCCESS_RATE};
 use crate::ids::QuestionId;
+use crate::scenario::notation::{BRANCH, CONDITION, CRITERION, SCENARIO, TURN, UPDATE, VISITS};
 use crate::shape::json_schema as schema;
 use crate::shape::markdown::{keys_table, tagged_table, variants_table};
 use crate::shape::{
@@ -31,6 +32,13 @@ pub fn reference_tables() -> Vec<(&'static str, String)> {
         ("check", variants_table(&CHECK)),
         ("normalizer", variants_table(&NORMALIZER)),
         ("strategy", variants_table(&STRATEGY)),
+        ("scenario", keys_table(SCENARIO.keys)),
+        ("turn", keys_table(TURN.keys)),
+        ("branch", keys_table(BRANCH.keys)),
+        ("update", variants_table(&UPDATE)),
+        ("condition", keys_table(CONDITION.keys)),
+        ("visits", keys_table(VISITS.keys)),
+        ("criterion", keys_table(CRITERION.keys)),
         ("assertion", keys_table(ASSERTION.keys)),
         ("count", keys_table(CALL_COUNT.keys)),
         ("success_rate", keys_table(SUCCESS_RATE.keys)),
@@ -142,7 +150,7 @@ pub(super) static QUESTION: Object = Object {
     doc: "A question with its reference answer and checks.",
     keys: &[
         Key::required("id", Shape::Formatted(&QUESTION_ID), "Id of the question, unique in its benchmark."),
-        Key::required("question", FILLED_TEXT, "The text that the model gets."),
+        Key::optional("question", FILLED_TEXT, "The text that the model gets. Required, unless there is a `scenario`."),
         Key::optional(
             "answer",
             TEXT,
@@ -154,6 +162,11 @@ pub(super) static QUESTION: Object = Object {
             "Labels for selecting and grouping questions.",
         ),
         Key::optional("template", Shape::Object(&TEMPLATE), "The fields of a correct answer."),
+        Key::optional(
+            "scenario",
+            Shape::Object(&SCENARIO),
+            "A conversation of several turns, in place of `question` and `template`.",
+        ),
         Key::optional(
             "trace",
             Shape::List { items: &Shape::Object(&ASSERTION), min: 0, max: MAX_ITEMS },
@@ -168,7 +181,7 @@ pub(super) static QUESTION: Object = Object {
         Key::optional("required_servers", REQUIRED_SERVERS, "Further servers without which a result is invalid."),
         METADATA,
     ],
-    exactly_one: &[],
+    exactly_one: &["question", "scenario"],
 };
 
 const INCLUDE_TRUTH: Key =

@@ -1,6 +1,7 @@
 //! Rules of a benchmark beyond the shape of its file: unique ids, traits and servers that exist, templates that make sense.
 
 mod check_traits;
+mod read_scenario;
 
 use std::collections::BTreeMap;
 
@@ -9,8 +10,9 @@ use wharf_config::simple;
 use wharf_protocol::ServerName;
 
 use super::{Benchmark, Question};
-use crate::assertion::{self, Assertion};
+use crate::assertion::Assertion;
 use crate::problem::{Finding, Path, quoted};
+use crate::scenario::read_assertion;
 use crate::shape::read::{Reader, did_you_mean};
 use crate::template::Check;
 
@@ -79,17 +81,20 @@ fn read_question(mut value: Value, path: &Path) -> Result<Question, Vec<Finding>
     };
     let mut trace: Vec<Assertion> = Vec::new();
     for (index, value) in assertions.into_iter().enumerate() {
-        let path = path.key("trace").index(index);
-        match assertion::notation::parse(value) {
-            Ok(assertion) => trace.push(assertion),
-            Err(invalid) => {
-                let path = invalid.key.map_or_else(|| path.clone(), |key| path.key(key));
-                findings.push(Finding::new(path, invalid.message));
-            }
-        }
+        trace.extend(read_assertion(value, &path.key("trace").index(index), &mut findings));
     }
+    let scenario = match value.as_object_mut().and_then(|fields| fields.shift_remove("scenario")) {
+        Some(scenario) => match read_scenario::read(scenario, &path.key("scenario")) {
+            Ok(scenario) => Some(scenario),
+            Err(found) => {
+                findings.extend(found);
+                None
+            }
+        },
+        None => None,
+    };
     match serde_json::from_value::<Question>(value) {
-        Ok(question) if findings.is_empty() => return Ok(Question { trace, ..question }),
+        Ok(question) if findings.is_empty() => return Ok(Question { scenario, trace, ..question }),
         Ok(question) if is_typed => findings.extend(template_findings(&question, path)),
         Ok(_) => {}
         Err(error) => findings.push(Finding::new(path.clone(), error.to_string())),
@@ -180,9 +185,22 @@ impl Known {
     fn check_question(&mut self, question: &Question, path: &Path) -> Vec<Finding> {
         let mut findings = template_findings(question, path);
         let has_traits = self.has_shared_traits || !question.rubric.is_empty();
-        if question.template.is_none() && question.trace.is_empty() && !has_traits {
+        if !question.has_checks() && !has_traits {
             let finding = Finding::new(path.clone(), "the question has nothing to check");
-            findings.push(finding.with_hint("add `template`, `trace` or `rubric`"));
+            let hint = match question.scenario {
+                Some(_) => "add `template` or `trace` to a turn, or `outcome` to the scenario",
+                None => "add `template`, `trace` or `rubric`",
+            };
+            findings.push(finding.with_hint(hint));
+        }
+        if let Some(scenario) = &question.scenario {
+            if question.template.is_some() {
+                let finding = Finding::new(path.key("template"), "a scenario has no template of its own");
+                findings.push(finding.with_hint("move it to the turn that it is about"));
+            }
+            let path = path.key("scenario");
+            let below = scenario.findings().into_iter();
+            findings.extend(below.map(|finding| Finding { path: path.join(&finding.path), ..finding }));
         }
         findings.extend(self.check_names(&question.rubric, &path.key("rubric")));
         findings.extend(check_servers(&question.servers, path));

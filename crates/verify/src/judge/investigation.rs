@@ -50,7 +50,7 @@ impl UnitJudge {
         }
         let own = settings.system_prompt.iter().map(|text| Message::text(Role::System, text.clone()));
         let limits = Limits { model_calls: turns, ..Limits::default() };
-        let mut run = Run::new(self.unit.to_string(), own.chain(messages).collect(), limits);
+        let mut run = Run::new(self.session.clone(), own.chain(messages).collect(), limits);
         let result = agent.run_until(&mut run, steps.stop().stopped()).await;
         let result = result.unwrap_or_else(|error| *error.result);
         self.usage += result.usage;

@@ -32,7 +32,7 @@ impl Stage for AbstentionCheck {
         Box::pin(async move {
             let answer = unit.needed_answer(self.name())?;
             let text = answer.judged_text(unit.trial.evaluation.use_full_trace_for_template);
-            let prompt = check_abstention(JudgedAnswer { question: &unit.trial.question.question, answer: &text });
+            let prompt = check_abstention(JudgedAnswer { question: &answer.asked, answer: &text });
             let read = |value: &Value| Decision::deserialize(value).map_err(|error| error.to_string());
             match unit.needed_judge(self.name())?.ask(prompt, read).await {
                 Ok(judged) => {

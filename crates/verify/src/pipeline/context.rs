@@ -9,6 +9,7 @@ use wharf_protocol::Redactor;
 
 use super::answer::Answer;
 use super::answering;
+use super::conversation::TurnChecks;
 use super::stage::StageError;
 use crate::assertion::AssertionResult;
 use crate::benchmark::{Isolation, NamedTrait, Question};
@@ -22,6 +23,7 @@ use crate::judge::{JudgeError, UnitJudge};
 use crate::model_under_test::{Judge, ModelUnderTest};
 use crate::outcome::{Caveat, Finding, UnitResult};
 use crate::rubric::RubricResult;
+use crate::scenario::CriterionResult;
 use crate::servers::ServerSet;
 use crate::stage_name::StageName;
 use crate::template::TemplateResult;
@@ -36,6 +38,9 @@ pub(crate) struct TrialParts {
     pub(crate) traits: Vec<NamedTrait>,
     pub(crate) replicate: u32,
     pub(crate) model: Arc<ModelUnderTest>,
+    /// The judge that reads answers to decide which turn of a scenario follows: the first one of the run, whatever judge
+    /// a unit has, because all units share the conversation.
+    pub(crate) steering_judge: Option<Arc<Judge>>,
     pub(crate) servers: ServerSet,
     pub(crate) isolation: Isolation,
     /// The tools that the model is offered, as planned.
@@ -65,6 +70,12 @@ pub(crate) struct UnitContext {
     pub(super) extraction: Option<Map<String, Value>>,
     pub(super) template_result: Option<TemplateResult>,
     pub(super) assertions: Vec<AssertionResult>,
+    /// The values that the judge extracted from each turn of a scenario.
+    pub(super) turn_values: Vec<Option<Map<String, Value>>>,
+    /// The results of each turn of a scenario.
+    pub(super) turn_checks: Vec<TurnChecks>,
+    /// The results of a scenario's criteria.
+    pub(super) criteria: Vec<CriterionResult>,
     pub(super) rubric: Option<RubricResult>,
     /// The excerpts that were found in the answer.
     pub(super) excerpts: Vec<Excerpt>,
@@ -108,7 +119,7 @@ impl UnitContext {
         let judge = judge.map(|judge| {
             let owner = StepOwner::Unit(id.clone());
             let steps = Steps::new(Arc::clone(&trial.journal), owner, trial.redactor.clone());
-            UnitJudge::new(judge, id.clone(), Arc::new(steps), trial.is_replay)
+            UnitJudge::new(judge, id.to_string(), Arc::new(steps), trial.is_replay)
         });
         Self {
             trial,
@@ -118,6 +129,9 @@ impl UnitContext {
             extraction: None,
             template_result: None,
             assertions: Vec::new(),
+            turn_values: Vec::new(),
+            turn_checks: Vec::new(),
+            criteria: Vec::new(),
             rubric: None,
             excerpts: Vec::new(),
             judge_reasoning: None,

@@ -1,5 +1,7 @@
 //! Excerpts of an answer: the judge gives them, and only those that are found in the answer count.
 
+use std::ops::Range;
+
 use serde_json::Value;
 
 use super::context::UnitContext;
@@ -22,14 +24,25 @@ pub(super) enum NoEvidence {
     Stage(StageError),
 }
 
+/// Where the excerpts of a judge are searched: in what it reads.
+#[derive(Clone, Debug)]
+pub(super) enum Sources {
+    /// In the final response.
+    Response,
+    /// In all messages of the model and the tools.
+    Trace,
+    /// In some of them: those of a turn.
+    Messages(Range<usize>),
+}
+
 /// What a judge reads, and where its excerpts are searched.
-#[derive(Clone, Copy)]
 pub(super) struct Evidence<'a> {
     pub(super) stage: StageName,
     /// The text that the judge reads.
     pub(super) judged: JudgedAnswer<'a>,
-    /// Whether the judge reads the whole trace.
-    pub(super) full_trace: bool,
+    pub(super) sources: Sources,
+    /// The turn of a scenario that the judge reads.
+    pub(super) turn: Option<&'a str>,
 }
 
 impl Evidence<'_> {
@@ -41,7 +54,7 @@ impl Evidence<'_> {
         rules: ExcerptRules,
     ) -> Result<Vec<Excerpt>, NoEvidence> {
         let answer = unit.needed_answer(self.stage).map_err(NoEvidence::Stage)?;
-        let sources = sources(&answer, self.full_trace);
+        let sources = sources(&answer, &self.sources);
         let mut searcher = Searcher::new(sources, rules.threshold);
         let items: Vec<EvidenceItem> = supported.iter().map(|of| of.item.clone()).collect();
         let mut prompt = collect_excerpts(self.judged, &items, rules.max);
@@ -107,14 +120,18 @@ pub(super) fn excerpts_text(supported: &[Supported], excerpts: &[Excerpt]) -> St
 }
 
 /// Returns the texts that excerpts are searched in: those that the judge reads.
-fn sources(answer: &super::answer::Answer, full_trace: bool) -> Vec<SourceText<'_>> {
-    if full_trace {
-        let messages = answer.trace.iter().enumerate();
-        return messages.map(|(index, message)| SourceText { message: Some(index), text: &message.content }).collect();
-    }
-    let text = answer.response.as_deref().unwrap_or_default();
-    let message = answer.trace.iter().rposition(|message| message.content == text);
-    vec![SourceText { message, text }]
+fn sources<'a>(answer: &'a super::answer::Answer, sources: &Sources) -> Vec<SourceText<'a>> {
+    let range = match sources {
+        Sources::Trace => 0..answer.trace.len(),
+        Sources::Messages(range) => range.clone(),
+        Sources::Response => {
+            let text = answer.response.as_deref().unwrap_or_default();
+            let message = answer.trace.iter().rposition(|message| message.content == text);
+            return vec![SourceText { message, text }];
+        }
+    };
+    let messages = answer.trace.iter().enumerate().take(range.end).skip(range.start);
+    messages.map(|(index, message)| SourceText { message: Some(index), text: &message.content }).collect()
 }
 
 /// Reads the excerpts of each item, at most `max` of them.

@@ -4,6 +4,7 @@ use wharf_agent::RunEnd;
 use wharf_protocol::BoxFuture;
 
 use super::context::UnitContext;
+use super::conversation::Stopped;
 use super::stage::{Artifact, Stage, StageError};
 use crate::outcome::{Caveat, Finding};
 use crate::stage_name::StageName;
@@ -35,6 +36,15 @@ impl Stage for GenerateAnswer {
                 return Ok(());
             }
             let stage = self.name();
+            if let Some(conversation) = &answer.conversation {
+                if conversation.turns.iter().any(|turn| turn.end == RunEnd::Truncated) {
+                    unit.caveats.insert(Caveat::PartialContent);
+                }
+                if let Some(Stopped::Finding(finding)) = &conversation.stopped {
+                    unit.decide(finding.clone());
+                    return Ok(());
+                }
+            }
             match &answer.end {
                 RunEnd::Completed | RunEnd::Limit(_) => {}
                 RunEnd::Truncated => drop(unit.caveats.insert(Caveat::PartialContent)),

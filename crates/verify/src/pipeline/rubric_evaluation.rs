@@ -38,7 +38,7 @@ impl Stage for RubricEvaluation {
             }
             let answer = unit.needed_answer(self.name())?;
             let text = answer.judged_text(trial.evaluation.use_full_trace_for_rubric);
-            let mut judging = Judging::new(unit, text);
+            let mut judging = Judging::new(unit, answer.asked.clone(), text);
             let results = match judging.evaluate().await {
                 Ok(results) => results,
                 Err(Ended::Decided) => return Ok(()),

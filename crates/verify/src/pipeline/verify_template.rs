@@ -1,11 +1,16 @@
 //! Code compares the extracted values with the truth, and checks the assertions on the trace.
 
+use std::sync::Arc;
+
+use wharf_agent::TraceMessage;
 use wharf_protocol::BoxFuture;
 
 use super::context::UnitContext;
+use super::conversation::{Conversation, TurnChecks};
 use super::stage::{Artifact, Stage, StageError};
-use crate::assertion::{AssertionResult, TraceFacts};
+use crate::assertion::AssertionResult;
 use crate::outcome::Finding;
+use crate::scenario::{Facts, Scenario, TurnFacts};
 use crate::stage_name::StageName;
 use crate::template::TemplateResult;
 
@@ -27,15 +32,17 @@ impl Stage for VerifyTemplate {
     fn run<'a>(&'a self, unit: &'a mut UnitContext) -> BoxFuture<'a, Result<(), StageError>> {
         Box::pin(async move {
             let answer = unit.needed_answer(self.name())?;
-            let question = &unit.trial.question;
-            // What a prepared trace could have called is not on record.
-            let tools = (!unit.trial.model.settings.is_manual()).then_some(&unit.trial.tools.tools);
-            let facts = TraceFacts { messages: &answer.trace, tools };
+            let trial = Arc::clone(&unit.trial);
+            let question = &trial.question;
+            let facts = trial.trace_facts(&answer.trace);
             unit.assertions = question.trace.iter().map(|assertion| assertion.check(&facts)).collect();
             let extraction = unit.extraction.take().unwrap_or_default();
             let response = answer.response.as_deref().unwrap_or_default();
             unit.template_result = question.template.as_ref().map(|template| template.evaluate(&extraction, response));
             decide(unit);
+            if let (Some(scenario), Some(conversation)) = (&question.scenario, &answer.conversation) {
+                verify_turns(unit, scenario, conversation, &answer.trace);
+            }
             Ok(())
         })
     }
@@ -50,6 +57,55 @@ pub(super) fn decide(unit: &mut UnitContext) {
         unit.findings.push(Finding::Content(reason));
     } else if let (None, Some(result)) = (template_passed, &unit.template_result) {
         unit.findings.push(undecided(result));
+    }
+}
+
+/// Checks the turns of a scenario and its criteria. The criteria decide; without any, every turn must pass.
+fn verify_turns(unit: &mut UnitContext, scenario: &Scenario, conversation: &Conversation, trace: &[TraceMessage]) {
+    let trial = Arc::clone(&unit.trial);
+    let mut facts = Vec::new();
+    for (index, taken) in conversation.turns.iter().enumerate() {
+        let trace = trial.trace_facts(&trace[taken.messages.clone()]);
+        let response = taken.response.as_deref().unwrap_or_default();
+        let values = unit.turn_values.get(index).and_then(Option::as_ref);
+        let checks = scenario.turn(&taken.name).map(|turn| TurnChecks::new(turn, response, &trace, values));
+        let checks = checks.unwrap_or_default();
+        facts.push(TurnFacts { name: &taken.name, response, trace, values, passed: checks.passed() });
+        unit.turn_checks.push(checks);
+    }
+    let facts = Facts { scenario, turns: &facts, state: &conversation.state };
+    unit.criteria = scenario.outcome.iter().map(|criterion| criterion.evaluate(&facts)).collect();
+    if scenario.outcome.is_empty() {
+        let findings: Vec<Finding> = unit
+            .turn_checks
+            .iter()
+            .zip(&conversation.turns)
+            .filter_map(|(checks, taken)| turn_finding(checks, &taken.name))
+            .collect();
+        unit.findings.extend(findings);
+        return;
+    }
+    let failed = unit.criteria.iter().filter(|criterion| criterion.passed != Some(true));
+    let failed: Vec<String> = failed
+        .map(|criterion| format!("criterion `{}`: {}", criterion.name, criterion.reason.as_deref().unwrap_or("failed")))
+        .collect();
+    if !failed.is_empty() {
+        unit.findings.push(Finding::Content(failed.join("; ")));
+    }
+}
+
+/// Returns the finding of a turn that did not pass.
+fn turn_finding(checks: &TurnChecks, name: &str) -> Option<Finding> {
+    let template = checks.template.as_ref();
+    match (checks.passed(), template) {
+        (Some(false), _) => {
+            Some(Finding::Content(format!("turn `{name}`: {}", failures(template, &checks.assertions))))
+        }
+        (None, Some(template)) => Some(match undecided(template) {
+            Finding::Content(reason) => Finding::Content(format!("turn `{name}`: {reason}")),
+            other => other,
+        }),
+        (Some(true), _) | (None, None) => None,
     }
 }
 

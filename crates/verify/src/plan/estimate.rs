@@ -8,7 +8,9 @@ use super::{Plan, PlanInput, needs_judge};
 use crate::benchmark::{NamedTrait, Question, TraitKind};
 use crate::evaluation::DeepTemplate;
 use crate::rubric::{excerpt_rules, requests};
+use crate::scenario::Turn;
 use crate::servers::ServerSet;
+use crate::template::Template;
 
 /// The approximate number of characters per token.
 const CHARS_PER_TOKEN: usize = 4;
@@ -21,7 +23,8 @@ const TOOL_RESULT_TOKENS: u64 = 500;
 /// The length of a judge's prompt without question and answer, in tokens.
 const JUDGE_PROMPT_TOKENS: u64 = 400;
 
-/// A rough estimate of a run: a model with tools makes three requests, and an answer has 300 tokens.
+/// A rough estimate of a run: a model with tools makes three requests in a turn, and an answer has 300 tokens. Of a
+/// scenario, the longest conversation counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Estimate {
     /// Units of the plan.
@@ -30,12 +33,40 @@ pub struct Estimate {
     pub trials: u64,
     /// Requests to answering models.
     pub model_requests: u64,
+    /// Requests to answering models, if every conversation is as short as it can be.
+    pub min_model_requests: u64,
     /// Requests to judges.
     pub judge_requests: u64,
+    /// Requests to judges, if every conversation is as short as it can be.
+    pub min_judge_requests: u64,
     /// Input tokens of all requests.
     pub input_tokens: u64,
     /// Output tokens of all requests.
     pub output_tokens: u64,
+}
+
+/// The turns of a trial, and those that a judge reads.
+struct Length {
+    turns: u64,
+    judged: u64,
+}
+
+impl Length {
+    /// Returns the shortest and the longest conversation about a question.
+    fn of(question: &Question, input: &PlanInput<'_>) -> (Self, Self) {
+        let has_template = input.evaluation.mode.has_template();
+        let Some(scenario) = &question.scenario else {
+            let judged = question.template.as_ref().is_some_and(Template::needs_judge) && has_template;
+            let one = || Self { turns: 1, judged: judged.into() };
+            return (one(), one());
+        };
+        let is_judged = |turn: &Turn| turn.template.as_ref().is_some_and(Template::needs_judge) && has_template;
+        let (min, max) = (u64::from(scenario.min_turns()), u64::from(scenario.most_turns()));
+        let always = scenario.turns.iter().all(is_judged);
+        let first = scenario.first_turn().is_some_and(is_judged);
+        let shortest = Self { turns: min, judged: if always { min } else { first.into() } };
+        (shortest, Self { turns: max, judged: if scenario.turns.iter().any(is_judged) { max } else { 0 } })
+    }
 }
 
 impl Plan {
@@ -54,31 +85,42 @@ impl Plan {
                 .map(|tool| tool.name.len() + tool.description.len() + tool.input_schema.as_str().len())
                 .sum();
             let system = model.settings.system_prompt.as_ref().map_or(0, String::len);
-            let prompt = tokens(question.question.len() + system + definitions);
+            let prompt = tokens(question.text().len() + system + definitions);
             let requests = match (model.settings.is_manual(), servers.is_empty()) {
                 (true, _) => 0,
                 (false, true) => 1,
                 (false, false) => AGENT_REQUESTS,
             };
+            let (shortest, longest) = Length::of(question, input);
             estimate.trials += 1;
             estimate.units += trial.units.len() as u64;
-            estimate.model_requests += requests;
+            estimate.model_requests += requests * longest.turns;
+            estimate.min_model_requests += requests * shortest.turns;
             let results = TOOL_RESULT_TOKENS * requests * requests.saturating_sub(1) / 2;
-            estimate.input_tokens += prompt * requests + results;
-            estimate.output_tokens += ANSWER_TOKENS * requests;
+            // Each turn of a conversation repeats the messages before it.
+            let said = tokens(question.text().len()) + ANSWER_TOKENS + TOOL_RESULT_TOKENS * requests.saturating_sub(1);
+            let repeated = said * longest.turns * longest.turns.saturating_sub(1) / 2;
+            estimate.input_tokens += (prompt * requests + results) * longest.turns + repeated * requests;
+            estimate.output_tokens += ANSWER_TOKENS * requests * longest.turns;
             if !needs_judge(question, input) {
                 continue;
             }
-            let template = question.template.as_ref().filter(|_| input.evaluation.mode.has_template());
-            let template = template.and_then(crate::template::Template::judge_schema);
-            let checks = u64::from(input.evaluation.abstention_check)
-                + u64::from(input.evaluation.sufficiency_check && template.is_some())
-                + template_requests(input) * u64::from(template.is_some())
-                + rubric_requests(question, input);
-            let judge_requests = checks * trial.units.len() as u64;
-            let schema = template.map_or(0, |schema| schema.to_string().len());
-            let judged = JUDGE_PROMPT_TOKENS + ANSWER_TOKENS + tokens(schema + question.question.len());
+            let has_template = |of: &&Template| input.evaluation.mode.has_template() && of.needs_judge();
+            let templates = question.scenario.iter().flat_map(|of| &of.turns).filter_map(|turn| turn.template.as_ref());
+            let template = question.template.iter().chain(templates).find(has_template);
+            let schema = template.and_then(Template::judge_schema).map_or(0, |schema| schema.to_string().len());
+            let is_sufficiency_checked = input.evaluation.sufficiency_check && question.template.is_some();
+            let checks = |length: &Length| {
+                let checks = u64::from(input.evaluation.abstention_check)
+                    + u64::from(is_sufficiency_checked && template.is_some())
+                    + template_requests(input) * length.judged
+                    + rubric_requests(question, input);
+                checks * trial.units.len() as u64
+            };
+            let judge_requests = checks(&longest);
+            let judged = JUDGE_PROMPT_TOKENS + ANSWER_TOKENS + tokens(schema + question.text().len());
             estimate.judge_requests += judge_requests;
+            estimate.min_judge_requests += checks(&shortest);
             estimate.input_tokens += judge_requests * judged;
             estimate.output_tokens += judge_requests * tokens(schema).max(20);
         }

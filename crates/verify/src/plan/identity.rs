@@ -13,6 +13,7 @@ use crate::digest::digest;
 use crate::ids::{TrialId, UnitId};
 use crate::judge_prompt::JUDGE_PROMPT_VERSION;
 use crate::model_under_test::{Judge, ModelSettings, ModelUnderTest};
+use crate::scenario::Scenario;
 use crate::servers::{ServerSet, isolation};
 use crate::tool_set::ToolSet;
 
@@ -50,6 +51,15 @@ struct JudgeSettings<'a> {
     prompt_version: u32,
 }
 
+impl<'a> JudgeSettings<'a> {
+    fn of(judge: &'a Judge) -> Self {
+        let Judge { label, settings, .. } = judge;
+        let ModelSettings { interface, name, base_url, file_digest, system_prompt, options, .. } = settings;
+        let prompt_version = JUDGE_PROMPT_VERSION;
+        Self { label, interface, name, base_url, file_digest, system_prompt, options, prompt_version }
+    }
+}
+
 impl ToolsIdentity {
     pub(super) fn new(benchmark: &Benchmark, tools: &ToolSet) -> Self {
         Self { tool_set: tools.digest(), isolation: isolation(benchmark, tools) }
@@ -57,15 +67,29 @@ impl ToolsIdentity {
 }
 
 impl TrialIdentity {
-    pub(super) fn new(question: &Question, model: &ModelUnderTest, servers: &ServerSet, tools: &ToolsIdentity) -> Self {
-        let common = digest(&json!({
+    /// `steering_judge` is the judge whose reading changes the conversation of a scenario.
+    pub(super) fn new(
+        question: &Question,
+        model: &ModelUnderTest,
+        servers: &ServerSet,
+        tools: &ToolsIdentity,
+        steering_judge: Option<&Judge>,
+    ) -> Self {
+        let mut identity = json!({
             "format": RESULT_FORMAT,
             "question": {"id": question.id, "text": question.question},
             "model": {"label": model.label, "settings": model.settings},
             "servers": servers,
             "tools": tools,
-        }));
-        Self { common }
+        });
+        if let Some(scenario) = &question.scenario {
+            // The criteria are evaluated when the conversation is over.
+            identity["scenario"] = json!(Scenario { outcome: Vec::new(), ..scenario.clone() });
+        }
+        if let Some(judge) = steering_judge {
+            identity["steering_judge"] = json!(JudgeSettings::of(judge));
+        }
+        Self { common: digest(&identity) }
     }
 
     pub(super) fn trial_id(&self, replicate: u32) -> TrialId {
@@ -77,14 +101,7 @@ impl UnitIdentity {
     pub(super) fn new(question: &Question, judge: Option<&Judge>, input: &PlanInput<'_>) -> Self {
         let PlanInput { benchmark, evaluation, embedding, .. } = *input;
         let traits: Vec<_> = benchmark.traits_of(question).collect();
-        let judge: Option<Value> = judge.and_then(|judge| {
-            let Judge { label, settings, .. } = judge;
-            let ModelSettings { interface, name, base_url, file_digest, system_prompt, options, .. } = settings;
-            let prompt_version = JUDGE_PROMPT_VERSION;
-            let settings =
-                JudgeSettings { label, interface, name, base_url, file_digest, system_prompt, options, prompt_version };
-            serde_json::to_value(settings).ok()
-        });
+        let judge: Option<Value> = judge.and_then(|judge| serde_json::to_value(JudgeSettings::of(judge)).ok());
         let mut identity = json!({
             "format": RESULT_FORMAT,
             "template": question.template,
@@ -93,6 +110,9 @@ impl UnitIdentity {
             "judge": judge,
             "evaluation": evaluation,
         });
+        if let Some(scenario) = &question.scenario {
+            identity["outcome"] = json!(scenario.outcome);
+        }
         let compares_meanings = evaluation.mode.has_template() && question.template.is_some();
         if let Some(embedding) = embedding.filter(|_| compares_meanings) {
             identity["embedding"] = embedding.identity();

@@ -84,6 +84,15 @@ pub const COLUMNS: &[Column] = &[
     column("fields", CellType::Text, |unit| json(unit.template.as_ref().map(|template| &template.fields))),
     column("assertions", CellType::Text, |unit| json(Some(&unit.assertions).filter(|list| !list.is_empty()))),
     column("rubric", CellType::Text, |unit| json(unit.rubric.as_ref().map(|rubric| &rubric.traits))),
+    column("scenario_path", CellType::Text, |unit| {
+        Cell::Text(unit.scenario.as_ref().map(|scenario| scenario.path().join(";")))
+    }),
+    column("scenario_end", CellType::Text, |unit| {
+        Cell::Text(unit.scenario.as_ref().map(|scenario| name_of(&scenario.end)))
+    }),
+    column("scenario_turns", CellType::Text, |unit| json(unit.scenario.as_ref().map(|scenario| &scenario.turns))),
+    column("scenario_state", CellType::Text, |unit| json(unit.scenario.as_ref().map(|scenario| &scenario.state))),
+    column("scenario_outcome", CellType::Text, |unit| json(unit.scenario.as_ref().map(|scenario| &scenario.outcome))),
 ];
 
 fn text(text: String) -> Cell {

@@ -42,7 +42,7 @@ impl From<&Benchmark> for BenchmarkText {
     fn from(benchmark: &Benchmark) -> Self {
         let questions = benchmark.questions.iter().map(|question| ReportQuestion {
             id: question.id.clone(),
-            question: question.question.clone(),
+            question: question.text().to_owned(),
             answer: question.answer.clone(),
             keywords: question.keywords.clone(),
             digest: Some(digest_of(benchmark, question)),
@@ -56,13 +56,17 @@ fn digest_of(benchmark: &Benchmark, question: &Question) -> String {
     // Nothing else is computed from the reference answer.
     let is_seen =
         traits.iter().any(|(_, of)| of.judge_settings().is_some_and(|settings| settings.include_ground_truth));
-    digest(&json!({
+    let mut identity = json!({
         "question": question.question,
         "template": question.template,
         "assertions": question.trace,
         "traits": traits,
         "reference": question.answer.as_ref().filter(|_| is_seen),
-    }))
+    });
+    if let Some(scenario) = &question.scenario {
+        identity["scenario"] = json!(scenario);
+    }
+    digest(&identity)
 }
 
 impl BenchmarkText {

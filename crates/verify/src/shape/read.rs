@@ -212,7 +212,9 @@ impl Reader {
                 [_] => {}
                 several => {
                     let message = format!("{} are mutually exclusive", several.join(" and "));
-                    self.report_at(node.line(), place, message, Some("write one list item for each".to_owned()));
+                    let nests = object.keys.iter().any(|key| key.name == "all_of");
+                    let hint = if nests { "combine them with `all_of`" } else { "write one list item for each" };
+                    self.report_at(node.line(), place, message, Some(hint.to_owned()));
                 }
             }
         }

@@ -53,6 +53,13 @@ pub(super) fn compare(field: &Field, extracted: Option<&Value>, response: &str) 
     compare_value(&field.check, value, &field.truth).unwrap_or_else(Comparison::unknown)
 }
 
+/// Compares a value with the truth of a field, or the response for a check of the response itself. Returns whether the check
+/// passed, if it could be made, and why it did not.
+pub(crate) fn compare_value_of(field: &Field, value: Option<&Value>, response: &str) -> (Option<bool>, Option<String>) {
+    let Comparison { passed, reason, .. } = compare(field, value, response);
+    (passed, reason)
+}
+
 fn compare_value(check: &Check, value: &Value, truth: &Value) -> Result<Comparison, Unknown> {
     match check {
         Check::BooleanMatch => {

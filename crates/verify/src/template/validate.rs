@@ -79,21 +79,28 @@ fn check_field(field: &Field, path: &Path, findings: &mut Vec<Finding>) {
     if let FieldType::Literal(options) = &field.kind {
         check_options(options, &path.key("type"), findings);
     }
+    findings.extend(comparison_findings(field, path));
+}
+
+/// Returns the problems of comparing values of a field with its truth.
+pub(crate) fn comparison_findings(field: &Field, path: &Path) -> Vec<Finding> {
     if !field.check.accepts(&field.kind) {
         let types = field.check.field_types().join(" or ");
         let message = format!("`{}` does not fit a field of type `{}`", field.check.name(), field.kind.name());
         let hint = format!("use the type {types}, or another check");
-        findings.push(Finding::new(path.key("check"), message).with_hint(hint));
-        return;
+        return vec![Finding::new(path.key("check"), message).with_hint(hint)];
     }
-    check_truth(field, path, findings);
+    let mut findings = Vec::new();
+    check_truth(field, path, &mut findings);
     for (parameter, message) in invalid_parameters(&field.check) {
         let parameter = path.key("check").key(field.check.name()).key(parameter);
         findings.push(Finding::new(parameter, message));
     }
+    findings
 }
 
-pub(super) fn is_identifier(name: &str) -> bool {
+/// Returns whether a text can be the name of a field or a variable.
+pub(crate) fn is_identifier(name: &str) -> bool {
     let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     starts && name.len() <= MAX_NAME_BYTES && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }

@@ -25,11 +25,12 @@ fn cases(text: &'static str) -> Vec<Invalid> {
 }
 
 /// Valid files.
-pub(crate) const VALID: [&str; 6] = [
+pub(crate) const VALID: [&str; 7] = [
     "name: minimal\nquestions: [{id: q, question: What?, trace: [{max_calls: 1}]}]",
     r#"{"name": "json", "questions": [{"id": "q", "question": "What?", "trace": [{"called": "a", "with": {"x": {"y": [1]}}}]}]}"#,
     include_str!("corpus/city_clock.yaml"),
     include_str!("corpus/every_check.yaml"),
     include_str!("corpus/every_assertion.yaml"),
     include_str!("corpus/every_trait.yaml"),
+    include_str!("corpus/every_scenario.yaml"),
 ];

@@ -26,6 +26,7 @@ mod report_html;
 mod report_text;
 mod rubric;
 mod runner;
+mod scenario;
 mod schema;
 mod sqlite;
 mod stages;

@@ -15,7 +15,7 @@ use crate::agents::plain_question;
 use crate::pipeline_kit::*;
 
 /// Runs a setup, resumes it and replays it. The results must be the same bytes, without any further step.
-async fn check_repetitions(setup: &Setup, counts: impl Fn() -> usize) -> Arc<MemoryJournal> {
+pub(crate) async fn check_repetitions(setup: &Setup, counts: impl Fn() -> usize) -> Arc<MemoryJournal> {
     let journal = Arc::<MemoryJournal>::default();
     let results = setup.run_with(&journal).await.unwrap();
     let paid = counts();

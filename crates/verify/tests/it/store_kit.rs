@@ -84,6 +84,7 @@ pub(crate) fn unit_result(trial: &Trial, unit: &UnitId, verdict: Verdict) -> Uni
         caveats: Vec::new(),
         template: None,
         assertions: Vec::new(),
+        scenario: None,
         rubric: None,
         judge_reasoning: None,
         excerpts: Vec::new(),

@@ -94,7 +94,12 @@ async fn check(globals: &Globals, args: &Check) -> Result<Exit, UsageError> {
 
 fn text(report: &JsonCheck<'_>, globals: &Globals) -> String {
     let list = |items: &[&str]| if items.is_empty() { "none".to_owned() } else { items.join(", ") };
-    let Estimate { units, trials, model_requests, judge_requests, input_tokens, output_tokens } = report.estimate;
+    let Estimate { units, trials, input_tokens, output_tokens, .. } = report.estimate;
+    let range = |min: u64, max: u64| if min == max { max.to_string() } else { format!("{min} to {max}") };
+    let model_requests = range(report.estimate.min_model_requests, report.estimate.model_requests);
+    let judge_requests = range(report.estimate.min_judge_requests, report.estimate.judge_requests);
+    let is_exact = report.estimate.min_model_requests == report.estimate.model_requests;
+    let about = if is_exact { "about" } else { "up to about" };
     let mut rows = vec![
         ("benchmark", report.benchmark.to_owned()),
         ("questions", format!("{}: {}", report.questions.len(), list(&report.questions))),
@@ -105,7 +110,7 @@ fn text(report: &JsonCheck<'_>, globals: &Globals) -> String {
         ("trials", trials.to_string()),
         ("units", units.to_string()),
         ("requests", format!("about {model_requests} to models, {judge_requests} to judges")),
-        ("tokens", format!("about {input_tokens} in, {output_tokens} out")),
+        ("tokens", format!("{about} {input_tokens} in, {output_tokens} out")),
     ];
     if globals.verbose {
         rows.push(("stages", report.stages.join(" → ")));

@@ -18,7 +18,7 @@ pub(super) struct Support {
 /// Lets the judge support the fields. `None` if it fills the template directly.
 pub(super) async fn collect(
     unit: &mut UnitContext,
-    evidence: Evidence<'_>,
+    evidence: &Evidence<'_>,
     template: &Template,
 ) -> Result<Option<Support>, NoEvidence> {
     let options = unit.trial.evaluation.deep_judgment;
@@ -29,7 +29,7 @@ pub(super) async fn collect(
         .judged_fields()
         .map(|field| Supported {
             item: EvidenceItem { key: field.name.clone(), description: field.judge_description() },
-            subject: Subject::Attribute(field.name.clone()),
+            subject: Subject::Attribute(super::of_turn(evidence.turn, &field.name)),
         })
         .collect();
     let excerpts: Option<Vec<Excerpt>> = match options.template {
@@ -43,10 +43,18 @@ pub(super) async fn collect(
     let mut without_excerpt = Vec::new();
     if let Some(excerpts) = excerpts {
         notes = format!("Excerpts\n{}\n\n{notes}", excerpts_text(&supported, &excerpts));
-        let subjects = unit.keep_excerpts(&supported, excerpts).into_iter();
-        without_excerpt.extend(subjects.map(|(Subject::Attribute(name) | Subject::Name(name))| name));
+        let subjects = unit.keep_excerpts(&supported, excerpts);
+        let without = supported.iter().filter(|of| subjects.contains(&of.subject));
+        without_excerpt.extend(without.map(|of| of.item.key.clone()));
     }
-    unit.judge_reasoning = Some(reasoning);
+    let reasoning = match evidence.turn {
+        Some(turn) => format!("{turn}\n{reasoning}"),
+        None => reasoning,
+    };
+    unit.judge_reasoning = Some(match unit.judge_reasoning.take() {
+        Some(before) => format!("{before}\n\n{reasoning}"),
+        None => reasoning,
+    });
     Ok(Some(Support { notes, without_excerpt }))
 }
 

@@ -64,7 +64,7 @@ impl Judging<'_> {
         let description = of.definition.description.as_ref().or(of.definition.summary.as_ref()).unwrap_or(&of.name);
         let answer = sees_answer.then_some(self.text.as_str());
         let investigation = Investigation {
-            messages: investigate(&trial.question.question, answer, description),
+            messages: investigate(&self.question, answer, description),
             tools,
             context,
             denials,

@@ -6,7 +6,7 @@ use serde_json::Value;
 use wharf_agent::ModelError;
 
 use super::super::context::{TrialContext, UnitContext};
-use super::super::deep_judgment::{Evidence, NoEvidence, Supported, excerpts_text};
+use super::super::deep_judgment::{Evidence, NoEvidence, Sources, Supported, excerpts_text};
 use super::super::stage::StageError;
 use crate::benchmark::{MetricTrait, NamedTrait, TraitKind};
 use crate::evidence::{ExcerptRules, Subject};
@@ -23,6 +23,8 @@ use crate::stage_name::StageName;
 pub(super) struct Judging<'a> {
     pub(super) unit: &'a mut UnitContext,
     pub(super) trial: Arc<TrialContext>,
+    /// What the model was asked.
+    pub(super) question: String,
     /// What is evaluated.
     pub(super) text: String,
     /// Why the judge does not respond. It is not asked again.
@@ -41,9 +43,9 @@ pub(super) enum Ended {
 pub(super) type Asked<T> = Result<T, String>;
 
 impl<'a> Judging<'a> {
-    pub(super) fn new(unit: &'a mut UnitContext, text: String) -> Self {
+    pub(super) fn new(unit: &'a mut UnitContext, question: String, text: String) -> Self {
         let trial = Arc::clone(&unit.trial);
-        Self { unit, trial, text, failure: None }
+        Self { unit, trial, question, text, failure: None }
     }
 
     /// Returns why the judge did not respond.
@@ -129,7 +131,7 @@ impl<'a> Judging<'a> {
         if let Some(error) = &self.failure {
             return Ok(failed(of, error.to_string()));
         }
-        let (trial, text) = (Arc::clone(&self.trial), self.text.clone());
+        let (trial, question, text) = (Arc::clone(&self.trial), self.question.clone(), self.text.clone());
         let description = of.definition.description.as_ref().or(of.definition.summary.as_ref()).unwrap_or(&of.name);
         let supported = [Supported {
             item: EvidenceItem { key: "excerpts".to_owned(), description: description.trim().to_owned() },
@@ -137,8 +139,14 @@ impl<'a> Judging<'a> {
         }];
         let evidence = Evidence {
             stage: StageName::RubricEvaluation,
-            judged: JudgedAnswer { question: &trial.question.question, answer: &text },
-            full_trace: trial.evaluation.use_full_trace_for_rubric,
+            judged: JudgedAnswer { question: &question, answer: &text },
+            // Of a scenario the judge reads the whole conversation.
+            sources: if trial.evaluation.use_full_trace_for_rubric || trial.question.scenario.is_some() {
+                Sources::Trace
+            } else {
+                Sources::Response
+            },
+            turn: None,
         };
         let collected = match evidence.collect(self.unit, &supported, rules).await {
             Err(NoEvidence::Stage(error)) => return Err(Ended::Error(error)),
@@ -200,7 +208,7 @@ impl<'a> Judging<'a> {
     }
 
     fn judged(&self) -> JudgedAnswer<'_> {
-        JudgedAnswer { question: &self.trial.question.question, answer: &self.text }
+        JudgedAnswer { question: &self.question, answer: &self.text }
     }
 
     /// Sends a request. A judge that does not respond is not asked again, and an unusable answer does not end the unit.

@@ -59,8 +59,9 @@ impl UnitDetail {
             _ => Map::new(),
         };
         result.remove("trace");
-        if let Some(fields) = result.get_mut("template").and_then(|template| template.get_mut("fields")) {
-            fields.as_array_mut().into_iter().flatten().for_each(|field| write_values_as_text(field, &mut budget));
+        write_template_as_text(result.get_mut("template"), &mut budget);
+        if let Some(scenario) = result.get_mut("scenario") {
+            write_scenario_as_text(scenario, &mut budget);
         }
         if let Some(reasoning) = result.get_mut("judge_reasoning") {
             cut_text(reasoning, &mut budget);
@@ -70,6 +71,32 @@ impl UnitDetail {
         }
         let trace = unit.trace.iter().map(|message| MessageDetail::new(message, &mut budget)).collect();
         Ok(Self { result, response, trace })
+    }
+}
+
+fn write_template_as_text(template: Option<&mut Value>, budget: &mut TextBudget) {
+    let fields = template.and_then(|template| template.get_mut("fields")).and_then(Value::as_array_mut);
+    fields.into_iter().flatten().for_each(|field| write_values_as_text(field, budget));
+}
+
+/// Cuts the texts of a scenario, and replaces its variables by their JSON text. The answers of its turns are in the trace.
+fn write_scenario_as_text(scenario: &mut Value, budget: &mut TextBudget) {
+    for turn in scenario.get_mut("turns").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(fields) = turn.as_object_mut() {
+            fields.shift_remove("response");
+        }
+        if let Some(prompt) = turn.get_mut("prompt") {
+            cut_text(prompt, budget);
+        }
+        write_template_as_text(turn.get_mut("template"), budget);
+    }
+    for value in scenario.get_mut("state").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
+        *value = Value::String(budget.cut(&value.to_string()));
+    }
+    for criterion in scenario.get_mut("outcome").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(reason) = criterion.get_mut("reason") {
+            cut_text(reason, budget);
+        }
     }
 }
 

@@ -122,6 +122,42 @@ fn a_unit_page_shows_everything_of_its_result_in_chromium() {
     assert_eq!(seen["by_prefix"], seen["id"]);
 }
 
+/// A run of scenarios: every unit has its messages in two turns.
+fn scenarios(sample: &Sample) -> Vec<u8> {
+    let mut writer = HtmlWriter::new(Vec::new(), sample.input()).unwrap();
+    for mut unit in sample.all_units() {
+        let first = unit.trace.len() / 2;
+        let turn = |name: &str, messages: usize| {
+            json!({"turn": name, "prompt": format!("This is {name}."), "messages": messages, "passed": name == "ask",
+                "template": unit.template, "assertions": unit.assertions})
+        };
+        let turns = [turn("ask", first), turn("doubt", unit.trace.len() - first)];
+        let outcome = json!([{"name": "stands firm", "passed": false, "reason": "`doubt` failed"}]);
+        unit.scenario = serde_json::from_value(json!({"end": "completed", "turns": turns, "outcome": outcome,
+            "state": {"city": "Oslo", "hours": [1, 2.5]}, "steering_judge": "judge-a"}))
+        .unwrap();
+        (unit.template, unit.assertions) = (None, Vec::new());
+        writer.add(&unit).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+#[test]
+fn the_turns_of_a_scenario_are_shown_in_order_in_chromium() {
+    let seen = play("conversation", &scenarios(&SAMPLE));
+    assert_eq!(seen["headings"], json!(["1. ask passed", "2. doubt failed"]));
+    assert_eq!(seen["prompts"], json!(["This is ask.", "This is doubt."]));
+    let messages: Vec<u64> = serde_json::from_value(seen["messages"].clone()).unwrap();
+    assert!(messages.len() == 2 && messages.iter().all(|count| *count > 0), "{seen}");
+    let facts = seen["facts"].as_str().unwrap();
+    for text in ["ask → doubt", "judge-a", "\"Oslo\"", "[1,2.5]", "stands firm", "`doubt` failed"] {
+        assert!(facts.contains(text), "{facts}");
+    }
+    assert_eq!(seen["answers"], 0, "the answer is in its turn");
+    let seen = play("accessible", &scenarios(&TINY));
+    assert_eq!((&seen["violations"], &seen["wider_than_phone"]), (&json!([]), &json!([])));
+}
+
 #[test]
 fn details_load_when_a_unit_is_opened_in_chromium() {
     let seen = play("lazy", &SAMPLE.html());

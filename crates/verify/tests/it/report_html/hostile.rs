@@ -106,6 +106,18 @@ fn spoil(unit: &mut UnitResult, place: usize) {
         {"name": "__proto__", "value": {"metrics": {"metrics": {}, "tp": [attack(1)], "fn": [attack(2)], "fp": [attack(3)]}}},
     ]}))
     .unwrap();
+    if place % 2 == 1 {
+        unit.scenario = serde_json::from_value(json!({
+            "end": "stopped", "steering_judge": attack(place), "state": {attack(1): attack(2), "__proto__": [attack(3)]},
+            "outcome": [{"name": attack(place), "passed": false, "reason": attack(place + 1)}],
+            "turns": [
+                {"turn": attack(place), "prompt": ATTACKS.join("\n"), "response": attack(4), "messages": unit.trace.len(),
+                 "passed": false, "template": unit.template, "assertions": unit.assertions},
+                {"turn": attack(place + 1), "prompt": attack(5), "messages": 7},
+            ],
+        }))
+        .unwrap();
+    }
     for message in &mut unit.trace {
         message.content = ATTACKS.join("\n");
         message.thinking = Some(TraceThinking { thinking: attack(place), signature: None });

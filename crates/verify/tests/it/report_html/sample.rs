@@ -258,6 +258,7 @@ fn answered(question: usize, model: usize, replicate: u32) -> UnitResult {
         caveats: if random.u8(..12) == 0 { vec![Caveat::RetriesUsed] } else { vec![] },
         template: None,
         assertions: Vec::new(),
+        scenario: None,
         rubric: None,
         judge_reasoning: None,
         excerpts: Vec::new(),
