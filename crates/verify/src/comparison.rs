@@ -1,20 +1,15 @@
 //! Comparison of two runs: which questions changed, and whether a model became worse by more than chance.
-//!
-//! Questions are paired. All scored attempts at a question, by all its replicates and judges, count together as the share
-//! that passed, because attempts at the same question are not independent of each other.
 
 mod differences;
-mod model;
-mod tally;
 
 use serde::Serialize;
 
 use crate::ids::RunId;
+use crate::paired::{ComparedModels, RunTally, compare_models};
+pub use crate::paired::{ComparisonOutcome, ModelComparison, QuestionChange, SIGNIFICANCE};
 use crate::store::{RunStore, StoreError};
 pub use differences::Difference;
 use differences::RunSettings;
-pub use model::{ComparisonOutcome, ModelComparison, QuestionChange, SIGNIFICANCE};
-use tally::RunTally;
 
 /// One of two runs that are compared.
 #[derive(Clone, Copy)]
@@ -105,11 +100,13 @@ pub async fn compare(a: ComparedRun<'_>, b: ComparedRun<'_>) -> Result<Compariso
     );
     let tallies: Vec<_> =
         pairs.iter().map(|(first, second)| (&tally_a.models[first], &tally_b.models[second])).collect();
+    let compared = pairs.iter().zip(&tallies);
+    let compared: Vec<ComparedModels<'_>> =
+        compared.map(|((first, second), (a, b))| [(first.as_str(), *a), (second.as_str(), *b)]).collect();
     found.extend(differences::of_questions(&tallies));
     found.extend(differences::of_tools(&tallies));
-    let models =
-        pairs.iter().zip(&tallies).map(|(labels, (first, second))| ModelComparison::new(labels, first, second));
-    Ok(Comparison { a: identity(&summary_a), b: identity(&summary_b), differences: found, models: models.collect() })
+    let models = compare_models(&compared);
+    Ok(Comparison { a: identity(&summary_a), b: identity(&summary_b), differences: found, models })
 }
 
 /// Returns the labels of the models to compare.

@@ -29,6 +29,7 @@ pub mod logged;
 mod model_under_test;
 mod object_schema;
 pub mod outcome;
+mod paired;
 pub mod panel;
 pub mod pipeline;
 pub mod plan;

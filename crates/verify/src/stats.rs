@@ -5,11 +5,13 @@
 
 mod agreement;
 mod attempts;
+mod holm;
 mod paired;
 mod percentile;
 
 pub use agreement::{cohen_kappa, fleiss_kappa};
 pub use attempts::{Attempts, is_flaky, pass_all_k, pass_at_k, replicate_agreement};
+pub use holm::holm;
 pub use paired::{DifferenceEstimate, Discordance, bootstrap_mean_difference, mcnemar};
 pub use percentile::percentile;
 

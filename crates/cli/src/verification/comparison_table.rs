@@ -56,7 +56,7 @@ fn row(model: &ModelComparison) -> Vec<String> {
         interval,
         model.regressed.to_string(),
         model.improved.to_string(),
-        format!("{:.3}", model.p),
+        format!("{:.3}", model.p_adjusted),
         outcome(model.outcome).to_owned(),
     ]
 }

@@ -28,6 +28,11 @@ export interface Overview {
     trials: number; unanimous: number | null; fleiss_kappa: number | null;
     pairs: { judges: [string, string]; trials: number; agreed: number | null; cohen_kappa: number | null }[];
   } | null;
+  compared: Compared[];
+}
+export interface Compared {
+  best: string; model: string; questions: number; difference: { value: number; low: number; high: number } | null;
+  worse: number; better: number; p: number; outcome: 'regression' | 'improvement' | 'not_significant' | 'nothing_compared';
 }
 
 export interface Unit {

@@ -19,7 +19,32 @@ export function overview(report: Report, route: Route): HTMLElement {
     h('div', { class: 'grid' }, accuracy(data.results), costs(data.results),
       failures(data, (category, model) => units({ category, model })),
       keywords(data, (keyword, model) => units({ keyword, model }))),
-    judges(report), flaky(report, route));
+    compared(report), judges(report), flaky(report, route));
+}
+
+/** How the other models differ from the most accurate one, and whether that may be chance. */
+function compared(report: Report): HTMLElement | null {
+  const models = report.overview.compared;
+  const [first] = models;
+  if (!first) return null;
+  const points = (share: number) => `${share > 0 ? '+' : share < 0 ? '−' : ''}${(Math.abs(share) * 100).toFixed(1)}`;
+  const outcome = (model: (typeof models)[number]) => ({ regression: 'significantly worse', improvement: 'significantly better',
+    not_significant: 'may be chance', nothing_compared: 'nothing to compare' })[model.outcome];
+  const row = (model: (typeof models)[number]) => h('tr', null,
+    h('th', { scope: 'row' }, short(model.model, 60)), h('td', { class: 'num' }, count(model.questions)),
+    h('td', { class: 'num' }, model.difference ? points(model.difference.value) : NONE, h('span', { class: 'sub' },
+      model.difference ? `${points(model.difference.low)} to ${points(model.difference.high)}` : '')),
+    h('td', { class: 'num' }, count(model.worse)), h('td', { class: 'num' }, count(model.better)),
+    h('td', { class: 'num' }, model.p < 0.001 ? '< 0.001' : model.p.toFixed(3)), h('td', null, outcome(model)));
+  const th = (name: string, title = '') => h('th', { scope: 'col', class: 'num', title: title || null }, name);
+  return h('section', { class: 'card flush' }, h('h2', null, 'Compared with ', short(first.best, 60)),
+    h('p', { class: 'note' }, 'The most accurate model, against each other one over the same questions. Every question counts once.'),
+    scrolling('Compared with the most accurate model', h('table', null,
+      h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Model'), th('Questions'),
+        th('Difference', 'Percentage points of accuracy; below, the 95% interval of a bootstrap over questions'),
+        th('Worse', 'Questions that passed less often'), th('Better', 'Questions that passed more often'),
+        th('p', 'McNemar’s exact test, adjusted for the number of models (Holm)'), h('th', { scope: 'col' }, 'Result'))),
+      h('tbody', null, ...models.map(row)))));
 }
 
 /** How far each pair of judges agrees, if there are more than two. */

@@ -6,8 +6,8 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::tally::ModelTally;
 use crate::ids::{QuestionId, RunId};
+use crate::paired::ModelTally;
 use crate::report::BenchmarkText;
 use crate::store::RunSummary;
 

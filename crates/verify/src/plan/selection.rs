@@ -22,7 +22,10 @@ pub struct Selection {
 
 impl Selection {
     /// Returns the selected questions, in the order of the file.
-    pub(super) fn questions<'a>(&self, benchmark: &'a Benchmark) -> Result<Vec<&'a Question>, PlanError> {
+    ///
+    /// # Errors
+    /// If nothing is selected, or a selected question or keyword does not exist.
+    pub fn questions<'a>(&self, benchmark: &'a Benchmark) -> Result<Vec<&'a Question>, PlanError> {
         let all = &benchmark.questions;
         for id in &self.only {
             if !all.iter().any(|question| question.id.as_str() == id) {

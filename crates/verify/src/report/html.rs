@@ -23,6 +23,7 @@ use serde_json::Value;
 use super::questions::{BenchmarkText, ReportQuestion};
 use super::summary::SummaryBuilder;
 use crate::outcome::UnitResult;
+use crate::paired::RunTally;
 use crate::panel::PanelRule;
 use crate::store::RunSummary;
 use chunk::{ChunkKind, ChunkList};
@@ -65,6 +66,7 @@ pub struct HtmlWriter<W: Write> {
     input: HtmlInput,
     names: Names,
     summary: SummaryBuilder,
+    tally: RunTally,
     details: ChunkList,
     texts: ChunkList,
     rows: ChunkList,
@@ -87,6 +89,7 @@ impl<W: Write> HtmlWriter<W> {
             out,
             names: Names::new(&input.questions),
             summary: SummaryBuilder::new(input.run.progress.units, input.panel),
+            tally: RunTally::default(),
             input,
             details: ChunkList::new(ChunkKind::Details),
             texts: ChunkList::new(ChunkKind::Texts),
@@ -100,6 +103,7 @@ impl<W: Write> HtmlWriter<W> {
     /// If the file cannot be written.
     pub fn add(&mut self, unit: &UnitResult) -> io::Result<()> {
         self.summary.add(unit);
+        self.tally.add(unit);
         let place = self.names.place(unit);
         self.rows.push(&mut self.out, &Row::new(unit, place))?;
         let answer = unit.response.as_deref().unwrap_or_default();
@@ -115,7 +119,7 @@ impl<W: Write> HtmlWriter<W> {
         self.details.flush(&mut self.out)?;
         self.texts.flush(&mut self.out)?;
         self.rows.flush(&mut self.out)?;
-        let overview = Overview::new(&self.input, self.names, self.summary.finish());
+        let overview = Overview::new(&self.input, self.names, self.summary.finish(), &self.tally);
         chunk::write(&mut self.out, ChunkKind::Overview, &serde_json::to_string(&overview)?, (0, 1))?;
         page::write_tail(&mut self.out)?;
         self.out.flush()?;

@@ -144,6 +144,21 @@ async fn five_changes_are_too_few_for_significance() {
 }
 
 #[tokio::test]
+async fn of_several_models_one_does_not_look_worse_by_chance() {
+    let (good, bad): (Vec<&[Verdict]>, Vec<&[Verdict]>) = (vec![&[P]; 6], vec![&[F]; 6]);
+    let one = compared(&good, &bad).await;
+    assert!((one.p_adjusted - 0.031_25).abs() < 1e-9, "{}", one.p_adjusted);
+    assert_eq!(one.outcome, ComparisonOutcome::Regression);
+    let store = Store::new().await;
+    store.add(&Recorded::new("a", &[("m", &good), ("other", &good)]), |_| ()).await;
+    store.add(&Recorded::new("b", &[("m", &bad), ("other", &good)]), |_| ()).await;
+    let two = store.compare([None, None]).await.unwrap();
+    let m = &two.models[0];
+    assert!((m.p - 0.031_25).abs() < 1e-9 && (m.p_adjusted - 0.0625).abs() < 1e-9, "{m:?}");
+    assert_eq!((m.outcome, two.has_regression()), (ComparisonOutcome::NotSignificant, false));
+}
+
+#[tokio::test]
 async fn replicates_of_a_question_are_not_independent_evidence() {
     let found = compared(&[&[P; 10], &[P; 10], &[P; 10]], &[&[F; 10], &[F; 10], &[F; 10]]).await;
     assert_eq!((found.questions, found.regressed), (3, 3));

@@ -1,7 +1,7 @@
 //! `wharf verify check`: validate a benchmark and its settings, and estimate what a run costs. Nothing is started or sent.
 
 use serde::Serialize;
-use wharf::verify::{Estimate, Plan, PlanInput, ServerSet, ToolSet, ToolSets};
+use wharf::verify::{Benchmark, Estimate, Plan, PlanInput, ServerSet, ToolSet, ToolSets, VerificationConfig};
 
 use super::args::Check;
 use super::settings;
@@ -9,6 +9,7 @@ use crate::config::Paths;
 use crate::error::UsageError;
 use crate::exit::Exit;
 use crate::globals::Globals;
+use crate::models::choose;
 use crate::models::trust::Trust;
 use crate::term;
 use crate::verification::participants::{Availability, ModelFactory};
@@ -29,7 +30,8 @@ struct JsonCheck<'a> {
     embedding: Option<String>,
     replicates: u32,
     stages: Vec<&'a str>,
-    estimate: Estimate,
+    /// What a run costs. `None` if no model is named.
+    estimate: Option<Estimate>,
 }
 
 pub(super) async fn run(globals: &Globals, args: Check) -> Exit {
@@ -43,6 +45,10 @@ async fn check(globals: &Globals, args: &Check) -> Result<Exit, UsageError> {
     let paths = Paths::find(globals)?;
     let benchmark = benchmark_file::read(&args.benchmark)?;
     let config = settings::merged(&args.settings, &paths)?;
+    let names_models = config.models.is_some() || config.models_file.is_some() || choose::named(None).is_some();
+    if !names_models && choose::api_keys([]).is_empty() {
+        return check_file(globals, args, &benchmark, &config).await;
+    }
     let factory = ModelFactory {
         globals,
         config: &config,
@@ -84,22 +90,59 @@ async fn check(globals: &Globals, args: &Check) -> Result<Exit, UsageError> {
             .map(|model| format!("{}:{}", model.embedder.interface(), model.embedder.name())),
         replicates,
         stages,
-        estimate,
+        estimate: Some(estimate),
     };
-    if globals.json {
-        return Ok(term::json(&report).await);
+    Ok(print(&report, globals).await)
+}
+
+/// Reports a valid benchmark without models: what it costs depends on them.
+async fn check_file(
+    globals: &Globals,
+    args: &Check,
+    benchmark: &Benchmark,
+    config: &VerificationConfig,
+) -> Result<Exit, UsageError> {
+    let selection = args.selection.selection();
+    let questions = selection.questions(benchmark).map_err(|error| planning::invalid(&error))?;
+    let report = JsonCheck {
+        version: 1,
+        benchmark: &benchmark.name,
+        questions: questions.into_iter().map(|question| question.id.as_str()).collect(),
+        models: Vec::new(),
+        judges: config.judges.iter().flatten().map(String::as_str).collect(),
+        embedding: config.embedding_check_model.clone(),
+        replicates: planning::replicates(config, benchmark),
+        stages: planning::stages(planning::evaluation(config))?,
+        estimate: None,
+    };
+    let exit = print(&report, globals).await;
+    if !globals.quiet {
+        term::hint("pass a model with -m MODEL for the number of units and an estimate");
     }
-    Ok(term::out(text(&report, globals)).await)
+    Ok(exit)
+}
+
+async fn print(report: &JsonCheck<'_>, globals: &Globals) -> Exit {
+    if globals.json { term::json(report).await } else { term::out(text(report, globals)).await }
+}
+
+fn estimate_rows(estimate: &Estimate) -> [(&'static str, String); 4] {
+    let Estimate { units, trials, input_tokens, output_tokens, .. } = estimate;
+    let range = |min: u64, max: u64| if min == max { max.to_string() } else { format!("{min} to {max}") };
+    let model_requests = range(estimate.min_model_requests, estimate.model_requests);
+    let judge_requests = range(estimate.min_judge_requests, estimate.judge_requests);
+    let is_exact = estimate.min_model_requests == estimate.model_requests;
+    let about = if is_exact { "about" } else { "up to about" };
+    [
+        ("trials", trials.to_string()),
+        ("units", units.to_string()),
+        ("requests", format!("about {model_requests} to models, {judge_requests} to judges")),
+        ("tokens", format!("{about} {input_tokens} in, {output_tokens} out")),
+    ]
 }
 
 fn text(report: &JsonCheck<'_>, globals: &Globals) -> String {
     let list = |items: &[&str]| if items.is_empty() { "none".to_owned() } else { items.join(", ") };
-    let Estimate { units, trials, input_tokens, output_tokens, .. } = report.estimate;
-    let range = |min: u64, max: u64| if min == max { max.to_string() } else { format!("{min} to {max}") };
-    let model_requests = range(report.estimate.min_model_requests, report.estimate.model_requests);
-    let judge_requests = range(report.estimate.min_judge_requests, report.estimate.judge_requests);
-    let is_exact = report.estimate.min_model_requests == report.estimate.model_requests;
-    let about = if is_exact { "about" } else { "up to about" };
     let mut rows = vec![
         ("benchmark", report.benchmark.to_owned()),
         ("questions", format!("{}: {}", report.questions.len(), list(&report.questions))),
@@ -107,11 +150,8 @@ fn text(report: &JsonCheck<'_>, globals: &Globals) -> String {
         ("judges", list(&report.judges)),
         ("embeddings", report.embedding.clone().unwrap_or_else(|| "off".to_owned())),
         ("replicates", report.replicates.to_string()),
-        ("trials", trials.to_string()),
-        ("units", units.to_string()),
-        ("requests", format!("about {model_requests} to models, {judge_requests} to judges")),
-        ("tokens", format!("{about} {input_tokens} in, {output_tokens} out")),
     ];
+    rows.extend(report.estimate.iter().flat_map(estimate_rows));
     if globals.verbose {
         rows.push(("stages", report.stages.join(" → ")));
     }

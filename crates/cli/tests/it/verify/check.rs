@@ -24,6 +24,20 @@ fn check_prints_what_a_run_would_do_and_starts_nothing() {
 }
 
 #[test]
+fn a_benchmark_is_checked_without_a_model() {
+    let person = Person::new();
+    let benchmark = example("quickstart").join("benchmark.yaml");
+    let check = |more: &[&str]| person.run(&[&["verify", "check", benchmark.to_str().unwrap()], more].concat());
+    let ran = check(&["--limit", "2"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains("questions   2: ") && ran.out.contains("models      none"), "{}", ran.out);
+    assert_eq!(ran.err, "hint: pass a model with -m MODEL for the number of units and an estimate\n");
+    let report = json_of(&check(&["--json"]));
+    assert_eq!((report["questions"].as_array().unwrap().len(), &report["estimate"]), (12, &json!(null)));
+    assert_eq!(check(&["--only", "nothing"]).code, 2);
+}
+
+#[test]
 fn every_problem_of_a_benchmark_is_reported_with_its_line_and_path() {
     let person = Person::new();
     let text = "name: broken\nquestions:\n  - id: a\n    question: How much?\n    template:\n      fields:\n        \

@@ -68,7 +68,16 @@ fn the_report_shows_questions_and_answers_in_chromium() {
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(found["problems"], json!([]));
     let (overview, unit) = (found["seen"]["overview"].as_str().unwrap(), found["seen"]["unit"].as_str().unwrap());
-    for text in ["quickstart", "careful", "hasty", "91.7%", "64.6% – 98.5%", "Small sample"] {
+    for text in [
+        "quickstart",
+        "careful",
+        "hasty",
+        "91.7%",
+        "64.6% – 98.5%",
+        "Small sample",
+        "Compared with careful",
+        "may be chance",
+    ] {
         assert!(overview.contains(text), "{text}: {overview}");
     }
     assert!(unit.contains("Question\n") && unit.contains("Answer\n") && unit.contains("Trace"), "{unit}");

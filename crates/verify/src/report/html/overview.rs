@@ -7,10 +7,12 @@ use serde::Serialize;
 use super::{DATA_FORMAT, HtmlInput};
 use crate::ids::QuestionId;
 use crate::outcome::{ModelIdentity, UnitResult};
+use crate::paired::{ComparisonOutcome, ModelComparison, RunTally, compare_with_best};
 use crate::panel::Agreement;
 use crate::report::questions::ReportQuestion;
 use crate::report::statistics::RunStatistics;
 use crate::report::summary::{ModelSummary, Summary};
+use crate::stats::DifferenceEstimate;
 use crate::store::RunSummary;
 
 /// The last chunk.
@@ -28,10 +30,40 @@ pub(super) struct Overview<'a> {
     #[serde(flatten)]
     statistics: RunStatistics,
     agreement: Option<Agreement>,
+    /// The most accurate model, compared with each other one.
+    compared: Vec<ComparedModel>,
+}
+
+/// A model, compared with the most accurate one over the same questions.
+#[derive(Serialize)]
+struct ComparedModel {
+    best: String,
+    model: String,
+    questions: usize,
+    difference: Option<DifferenceEstimate>,
+    worse: usize,
+    better: usize,
+    p: f64,
+    outcome: ComparisonOutcome,
+}
+
+impl From<ModelComparison> for ComparedModel {
+    fn from(compared: ModelComparison) -> Self {
+        Self {
+            best: compared.model_a,
+            model: compared.model_b,
+            questions: compared.questions,
+            difference: compared.difference,
+            worse: compared.regressed,
+            better: compared.improved,
+            p: compared.p_adjusted,
+            outcome: compared.outcome,
+        }
+    }
 }
 
 impl<'a> Overview<'a> {
-    pub(super) fn new(input: &'a HtmlInput, names: Names, summary: Summary) -> Self {
+    pub(super) fn new(input: &'a HtmlInput, names: Names, summary: Summary, tally: &RunTally) -> Self {
         let mut questions = input.questions.clone();
         questions.extend(names.unknown_questions);
         Self {
@@ -46,6 +78,7 @@ impl<'a> Overview<'a> {
             results: summary.models,
             statistics: summary.statistics,
             agreement: summary.agreement,
+            compared: compare_with_best(tally).into_iter().map(ComparedModel::from).collect(),
         }
     }
 }

@@ -12,34 +12,34 @@ const PAGE: u32 = 256;
 
 /// The results of a run.
 #[derive(Debug, Default)]
-pub(super) struct RunTally {
+pub(crate) struct RunTally {
     /// Labels of the models, in the order of the plan.
-    pub(super) order: Vec<String>,
-    pub(super) models: BTreeMap<String, ModelTally>,
+    pub(crate) order: Vec<String>,
+    pub(crate) models: BTreeMap<String, ModelTally>,
 }
 
 /// The results of a model.
 #[derive(Debug, Default)]
-pub(super) struct ModelTally {
+pub(crate) struct ModelTally {
     /// The questions, in the order of the plan.
-    pub(super) order: Vec<QuestionId>,
-    pub(super) questions: BTreeMap<QuestionId, QuestionTally>,
+    pub(crate) order: Vec<QuestionId>,
+    pub(crate) questions: BTreeMap<QuestionId, QuestionTally>,
     last_trial: Option<TrialId>,
 }
 
 /// The results of a model for a question.
 #[derive(Debug, Default)]
-pub(super) struct QuestionTally {
-    pub(super) attempts: Attempts,
+pub(crate) struct QuestionTally {
+    pub(crate) attempts: Attempts,
     /// Costs of the answers with a known price, without judging.
     costs: Vec<f64>,
     millis: Vec<f64>,
     /// Digests of the tools that were offered in scored units.
-    pub(super) tool_sets: BTreeSet<String>,
+    pub(crate) tool_sets: BTreeSet<String>,
 }
 
 impl RunTally {
-    pub(super) async fn read(store: &dyn RunStore, run: &RunId) -> Result<Self, StoreError> {
+    pub(crate) async fn read(store: &dyn RunStore, run: &RunId) -> Result<Self, StoreError> {
         let mut tally = Self::default();
         let mut skip = 0;
         loop {
@@ -54,7 +54,7 @@ impl RunTally {
         }
     }
 
-    fn add(&mut self, unit: &UnitResult) {
+    pub(crate) fn add(&mut self, unit: &UnitResult) {
         let label = &unit.model.label;
         if !self.models.contains_key(label) {
             self.order.push(label.clone());
@@ -64,6 +64,11 @@ impl RunTally {
 }
 
 impl ModelTally {
+    /// Returns the mean share of passed attempts; every question counts once.
+    pub(super) fn share(&self) -> Option<f64> {
+        mean(self.questions.values().filter_map(QuestionTally::share))
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "milliseconds are far below 2^52")]
     fn add(&mut self, unit: &UnitResult) {
         if !self.questions.contains_key(&unit.question) {

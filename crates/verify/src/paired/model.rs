@@ -1,8 +1,9 @@
-//! The comparison of one model of a run with one of another run.
+//! The comparison of two models, or of one model in two runs.
 
 use serde::Serialize;
 
-use super::tally::{ModelTally, QuestionTally, mean};
+use super::ComparedModels;
+use super::tally::{QuestionTally, mean};
 use crate::ids::QuestionId;
 use crate::stats::{Attempts, DifferenceEstimate, Discordance, bootstrap_mean_difference, mcnemar};
 
@@ -57,6 +58,8 @@ pub struct ModelComparison {
     pub improved: usize,
     /// The two-sided p-value of McNemar's exact test of regressed against improved questions.
     pub p: f64,
+    /// The p-value, adjusted for the number of models that are compared (Holm).
+    pub p_adjusted: f64,
     /// What the comparison shows.
     pub outcome: ComparisonOutcome,
     /// Difference of the cost of an answer, in US dollars, over questions whose prices are known.
@@ -80,7 +83,7 @@ impl QuestionChange {
 }
 
 impl ModelComparison {
-    pub(super) fn new(labels: &(String, String), a: &ModelTally, b: &ModelTally) -> Self {
+    pub(super) fn new([(label_a, a), (label_b, b)]: &ComparedModels<'_>) -> Self {
         let mut pairs: Vec<(&QuestionId, &QuestionTally, &QuestionTally)> = Vec::new();
         let mut unscored = Vec::new();
         for id in &a.order {
@@ -105,8 +108,8 @@ impl ModelComparison {
         let difference = bootstrap_mean_difference(&shares);
         let p = mcnemar(Discordance { only_first: regressed, only_second: improved });
         Self {
-            model_a: labels.0.clone(),
-            model_b: labels.1.clone(),
+            model_a: (*label_a).to_owned(),
+            model_b: (*label_b).to_owned(),
             questions: pairs.len(),
             unscored,
             accuracy_a: mean(shares.iter().map(|(first, _)| *first)),
@@ -115,11 +118,18 @@ impl ModelComparison {
             regressed,
             improved,
             p,
+            p_adjusted: p,
             outcome: outcome(difference, p, regressed > improved),
             cost: bootstrap_mean_difference(&values(&pairs, QuestionTally::cost)),
             millis: bootstrap_mean_difference(&values(&pairs, QuestionTally::millis)),
             changes,
         }
+    }
+
+    /// Uses a p-value that is adjusted for several comparisons.
+    pub(super) fn adjust(&mut self, p_adjusted: f64) {
+        self.p_adjusted = p_adjusted;
+        self.outcome = outcome(self.difference, p_adjusted, self.regressed > self.improved);
     }
 }
 
