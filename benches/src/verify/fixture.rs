@@ -127,7 +127,7 @@ impl Fixture {
         });
         let run = NewRun { id: super::run_id(), benchmark: "bench".to_owned(), settings: json!({}) };
         let _ = store.create_run(&run).await;
-        store.set_plan(&run.id, &plan.expect("a plan").trials).await.expect("a stored plan");
+        store.set_plan(&run.id, Arc::new(plan.expect("a plan"))).await.expect("a stored plan");
         store
     }
 

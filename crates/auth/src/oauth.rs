@@ -156,7 +156,7 @@ impl TokenProvider for OAuth {
             if shared.adopt_newer().await? {
                 return Ok(true);
             }
-            let has_no_user = shared.options.visitor.is_none() && shared.options.grant.needs_user();
+            let has_no_user = shared.options.ui.is_none() && shared.options.grant.needs_user();
             if has_no_user || (needs_scopes && !shared.try_step_up()) {
                 return Ok(false);
             }

@@ -32,7 +32,7 @@ pub struct OAuthOptions {
     /// How tokens are obtained.
     pub grant: Grant,
     /// Opens the authorization page. Without it, users cannot sign in.
-    pub visitor: Option<Arc<dyn AuthorizationUi>>,
+    pub ui: Option<Arc<dyn AuthorizationUi>>,
     /// HTTP settings of all requests.
     pub http: HttpSettings,
 }
@@ -50,7 +50,7 @@ impl OAuthOptions {
             scopes: None,
             key: None,
             grant: Grant::Person,
-            visitor: None,
+            ui: None,
             http: HttpSettings::default(),
         }
     }

@@ -15,6 +15,7 @@ mod discover;
 mod handshake;
 mod list;
 mod listen;
+mod live;
 mod negotiate;
 mod object;
 mod options;
@@ -38,12 +39,11 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared, join_all};
-use serde_json::json;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wharf_io::jittered;
-use wharf_protocol::{Json, ServerName};
+use wharf_protocol::ServerName;
 
 pub use cache::ResultCache;
 pub use call::{CallOptions, OnLoss};
@@ -53,15 +53,14 @@ pub use saved::SavedSession;
 
 use crate::health::Counters;
 use crate::restarts::{Decision, RestartTracker};
-use crate::transport::{Transport, session_loss};
-use crate::wire::{Ending, Limits, Wire};
+use crate::transport::Transport;
+use crate::wire::{Ending, Limits};
 use crate::{CallError, CallErrorKind, ConnectError, ConnectErrorKind, Evidence, Health, Host};
 use connect_context::ConnectContext;
 use discover::{Discovered, discover};
 use handshake::handshake;
+use live::Live;
 use preferences::Preferences;
-use sender::{Request, RequestSender};
-use server_cache::ServerCache;
 
 /// Numbers the sessions of this process.
 static NEXT_SESSION: AtomicU64 = AtomicU64::new(1);
@@ -88,8 +87,7 @@ const REMOTE_IDLE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// # Examples
 ///
 /// ```no_run
-/// use serde_json::json;
-/// use wharf_client::{NoHost, Session, SessionOptions, Stdio};
+/// /// use wharf_client::{NoHost, Session, SessionOptions, Stdio};
 /// use wharf_io::Environment;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -152,24 +150,6 @@ struct Inner {
     closing: Semaphore,
     /// Whether `SessionOptions::resume` has been used.
     resumed: AtomicBool,
-}
-
-/// A connection whose handshake has completed.
-struct Live {
-    epoch: u64,
-    wire: Wire,
-    sender: RequestSender,
-    info: Arc<ServerInfo>,
-    cache: Arc<ServerCache>,
-    connected_at: Instant,
-    /// The server no longer knows this session. New calls need another one.
-    lost: AtomicBool,
-    /// An answer was due on the server's separate answer stream and did not arrive. The stream may be dead.
-    doubtful: AtomicBool,
-    /// Serializes the pings that find out.
-    probing: Semaphore,
-    /// Tasks that run for as long as the connection lives.
-    background: Mutex<JoinSet<()>>,
 }
 
 /// The state of connecting, behind the start lock.
@@ -362,45 +342,6 @@ impl StartState {
     fn retire(&mut self, live: &Arc<Live>) {
         self.retired.retain(|retired| retired.strong_count() > 0 && retired.as_ptr() != Arc::as_ptr(live));
         self.retired.push(Arc::downgrade(live));
-    }
-}
-
-impl Live {
-    fn is_up(&self) -> bool {
-        self.wire.ending().is_none() && !self.lost.load(Ordering::Acquire)
-    }
-
-    /// Marks the session as lost: new calls use another one.
-    fn lose(&self) {
-        if !self.lost.swap(true, Ordering::AcqRel) {
-            self.background().abort_all();
-            self.wire.retire();
-        }
-    }
-
-    fn background(&self) -> MutexGuard<'_, JoinSet<()>> {
-        self.background.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn close(&self) {
-        // First, because some servers wait for a client that still listens.
-        let mut background = std::mem::take(&mut *self.background());
-        background.shutdown().await;
-        self.wire.close().await;
-    }
-
-    /// Checks that the server answers, with the method that its era has for that.
-    async fn ping(&self, limits: Limits) -> Result<Json, CallErrorKind> {
-        let method = if self.sender.is_modern() { "server/discover" } else { "ping" };
-        let answer = self.sender.send(&mut Request::new(method, &json!({}), limits), None).await;
-        answer.map_err(|kind| match kind {
-            CallErrorKind::Server { code, message, .. }
-                if self.wire.supports_rehandshake() && session_loss(code, &message) =>
-            {
-                CallErrorKind::SessionLost { code, message }
-            }
-            other => other,
-        })
     }
 }
 

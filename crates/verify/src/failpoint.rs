@@ -13,12 +13,12 @@ pub enum Failpoint {
     AfterResult,
     /// All steps of a unit are done, and its result is not recorded.
     BeforeFinalize,
-    /// The result of a unit is written, and the counters of the run are not.
+    /// Results are written, and the counters of the run are not.
     BeforeCounters,
     /// A part of the tables exists.
     DuringMigration,
-    /// A row refers to a blob that is not written yet.
-    DuringBlobWrite,
+    /// A row and its blobs are written, and not committed.
+    AfterBlobWrite,
     /// A transaction is durable, and its writers do not know.
     AfterCommit,
 }

@@ -82,7 +82,7 @@ impl JudgeCheck {
 
     /// Removes the trials without a labeled answer from a plan.
     pub fn limit(&self, plan: &mut Plan) {
-        plan.trials.retain(|trial| self.places.contains_key(&(trial.question.clone(), trial.model.clone())));
+        plan.retain(|question, model| self.places.contains_key(&(question.clone(), model.to_owned())));
     }
 
     /// Compares the results of a run with the labels. Returns the score of each judge.

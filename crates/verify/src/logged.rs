@@ -18,7 +18,6 @@ use crate::benchmark::{Benchmark, Question};
 use crate::digest::digest;
 use crate::ids::QuestionId;
 use crate::model_under_test::{ModelSettings, ModelUnderTest};
-use crate::plan::Trial;
 
 /// The label of answers whose model is not in the log.
 const UNNAMED_MODEL: &str = "log";
@@ -168,8 +167,8 @@ impl LoggedModels {
     }
 
     /// Returns whether the log has the answer of a trial.
-    pub fn has(&self, trial: &Trial) -> bool {
-        self.answered.contains(&(trial.model.clone(), trial.question.clone()))
+    pub fn has(&self, question: &QuestionId, model: &str) -> bool {
+        self.answered.contains(&(model.to_owned(), question.clone()))
     }
 }
 

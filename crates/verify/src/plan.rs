@@ -4,7 +4,7 @@ mod estimate;
 mod identity;
 mod selection;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -25,11 +25,39 @@ pub use selection::Selection;
 /// Version of the result format. It is part of every id: results of another version are not reused.
 pub const RESULT_FORMAT: u32 = 1;
 
-/// All trials of a run, in order.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// Trials in the order in which they are claimed.
+pub trait Trials: Send + Sync {
+    /// Returns the trials.
+    fn iter(&self) -> Box<dyn Iterator<Item = Trial> + Send + '_>;
+}
+
+impl Trials for Vec<Trial> {
+    fn iter(&self) -> Box<dyn Iterator<Item = Trial> + Send + '_> {
+        Box::new(self.as_slice().iter().cloned())
+    }
+}
+
+/// All trials of a run. They are made as they are read: a plan does not grow with the number of replicates.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// The trials, in the order in which they are claimed.
-    pub trials: Vec<Trial>,
+    answers: Vec<PlannedAnswer>,
+    replicates: u32,
+}
+
+/// All replicates of a model's answer to a question.
+#[derive(Clone, Debug, PartialEq)]
+struct PlannedAnswer {
+    question: QuestionId,
+    model: String,
+    identity: TrialIdentity,
+    units: Vec<PlannedUnit>,
+}
+
+/// A judge of an answer.
+#[derive(Clone, Debug, PartialEq)]
+struct PlannedUnit {
+    judge: Option<String>,
+    identity: UnitIdentity,
 }
 
 /// One answer of one model to one question.
@@ -206,7 +234,7 @@ impl Plan {
     /// Returns an error if the parts do not fit together. Nothing is sent or started.
     pub fn new(input: &PlanInput<'_>) -> Result<Self, PlanError> {
         check(input)?;
-        let mut trials = Vec::new();
+        let mut answers = Vec::new();
         let mut known_tools: BTreeMap<String, ToolsIdentity> = BTreeMap::new();
         for question in input.selection.questions(input.benchmark)? {
             check_question(question, input)?;
@@ -219,21 +247,78 @@ impl Plan {
                 let identity = known_tools.entry(servers.key());
                 let tools = identity.or_insert_with(|| ToolsIdentity::new(input.benchmark, tools));
                 let steering_judge = input.judges.first().filter(|_| is_steered(question));
-                let identity = TrialIdentity::new(question, model, &servers, tools, steering_judge);
-                for replicate in 1..=input.replicates.max(1) {
-                    let id = identity.trial_id(replicate);
-                    let units = units(question, &id, input);
-                    let (question, model) = (question.id.clone(), model.label.clone());
-                    trials.push(Trial { id, question, model, replicate, units });
-                }
+                answers.push(PlannedAnswer {
+                    question: question.id.clone(),
+                    model: model.label.clone(),
+                    identity: TrialIdentity::new(question, model, &servers, tools, steering_judge),
+                    units: units(question, input),
+                });
             }
         }
-        Ok(Self { trials })
+        Ok(Self { answers, replicates: input.replicates.max(1) })
+    }
+
+    /// Returns the trials in the order in which they are claimed.
+    pub fn trials(&self) -> impl Iterator<Item = Trial> + Send {
+        self.answers.iter().flat_map(|answer| (1..=self.replicates).map(|replicate| answer.trial(replicate)))
+    }
+
+    /// Returns the questions, each once.
+    pub fn questions(&self) -> Vec<&QuestionId> {
+        let mut questions: Vec<&QuestionId> = self.answers.iter().map(|answer| &answer.question).collect();
+        questions.dedup();
+        questions
+    }
+
+    /// Returns the labels of the judges, each once.
+    pub fn judges(&self) -> BTreeSet<&str> {
+        let units = self.answers.iter().flat_map(|answer| &answer.units);
+        units.filter_map(|unit| unit.judge.as_deref()).collect()
+    }
+
+    /// Returns the questions with the models that answer them.
+    pub fn answers(&self) -> impl Iterator<Item = (&QuestionId, &str)> {
+        self.answers.iter().map(|answer| (&answer.question, answer.model.as_str()))
+    }
+
+    /// Returns how often each question is asked.
+    pub fn replicates(&self) -> u32 {
+        self.replicates
+    }
+
+    /// Keeps the answers of these questions and models.
+    pub fn retain(&mut self, keep: impl Fn(&QuestionId, &str) -> bool) {
+        self.answers.retain(|answer| keep(&answer.question, &answer.model));
+    }
+
+    /// Returns the number of trials.
+    pub fn len(&self) -> usize {
+        self.answers.len() * self.replicates as usize
+    }
+
+    /// Returns whether there is nothing to run.
+    pub fn is_empty(&self) -> bool {
+        self.answers.is_empty()
     }
 
     /// Returns the number of units.
     pub fn units(&self) -> usize {
-        self.trials.iter().map(|trial| trial.units.len()).sum()
+        self.answers.iter().map(|answer| answer.units.len()).sum::<usize>() * self.replicates as usize
+    }
+}
+
+impl Trials for Plan {
+    fn iter(&self) -> Box<dyn Iterator<Item = Trial> + Send + '_> {
+        Box::new(self.trials())
+    }
+}
+
+impl PlannedAnswer {
+    fn trial(&self, replicate: u32) -> Trial {
+        let id = self.identity.trial_id(replicate);
+        let unit = |unit: &PlannedUnit| Unit { id: unit.identity.unit_id(&id), judge: unit.judge.clone() };
+        let units = self.units.iter().map(unit).collect();
+        Trial { id, question: self.question.clone(), model: self.model.clone(), replicate, units }
     }
 }
 
@@ -345,12 +430,11 @@ fn check_self_judging(input: &PlanInput<'_>) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Returns the units of a trial. A question that needs no judge has one, however many judges there are.
-fn units(question: &Question, trial: &TrialId, input: &PlanInput<'_>) -> Vec<Unit> {
-    let unit = |judge: Option<&Judge>| {
-        let PlanInput { benchmark, evaluation, embedding, .. } = *input;
-        let identity = UnitIdentity { trial, question, benchmark, judge, evaluation, embedding };
-        Unit { id: identity.unit_id(), judge: judge.map(|judge| judge.label.clone()) }
+/// Returns the units of each trial of a question. A question that needs no judge has one, however many judges there are.
+fn units(question: &Question, input: &PlanInput<'_>) -> Vec<PlannedUnit> {
+    let unit = |judge: Option<&Judge>| PlannedUnit {
+        judge: judge.map(|judge| judge.label.clone()),
+        identity: UnitIdentity::new(question, judge, input),
     };
     if needs_judge(question, input) {
         input.judges.iter().map(|judge| unit(Some(judge))).collect()

@@ -15,7 +15,7 @@ use wharf_protocol::{BoxFuture, Usage};
 
 use crate::ids::{RunId, TrialId, UnitId};
 use crate::outcome::{UnitResult, Verdict};
-use crate::plan::Trial;
+use crate::plan::{Trial, Trials};
 use crate::step::{StepRequest, StepResult, StepStart};
 
 pub use crate::step::{RecordedStep, Recovery};
@@ -161,9 +161,9 @@ pub trait RunStore: Send + Sync {
     /// Returns one run with its settings.
     fn run<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Result<(RunSummary, Value), StoreError>>;
 
-    /// Makes `trials` the plan of the run. Trials and units that are already there keep their state, results and steps;
+    /// Makes these trials the plan of the run. Trials and units that are already there keep their state, results and steps;
     /// those that are no longer in the plan stay in the store and are not run.
-    fn set_plan<'a>(&'a self, run: &'a RunId, trials: &'a [Trial]) -> BoxFuture<'a, Result<(), StoreError>>;
+    fn set_plan<'a>(&'a self, run: &'a RunId, trials: Arc<dyn Trials>) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Sets the state of a run.
     fn set_state<'a>(&'a self, run: &'a RunId, state: RunState) -> BoxFuture<'a, Result<(), StoreError>>;

@@ -121,7 +121,7 @@ fn token_provider(url: &str, context: &Context) -> Result<Arc<dyn TokenProvider>
         key,
         grant: grant(context),
         metadata_url: Some(METADATA.to_owned()),
-        visitor: Some(Arc::new(Unattended)),
+        ui: Some(Arc::new(Unattended)),
         ..OAuthOptions::new(Arc::<MemoryStore>::default())
     };
     Ok(Arc::new(OAuth::new(url, options)?))

@@ -41,7 +41,7 @@ struct Authorized {
 impl Shared {
     /// Opens the authorization page and waits for the code.
     pub(super) async fn authorize_user(&self, challenge: &Challenge) -> Result<PendingExchange, OAuthError> {
-        let Some(ui) = &self.options.visitor else {
+        let Some(ui) = &self.options.ui else {
             return Err(OAuthError::Nobody("no user interface is available".to_owned()));
         };
         let (http, nearest) = self.metadata_client().await?;
@@ -186,7 +186,7 @@ impl Shared {
         if is_known || self.options.issuer_metadata_url.is_some() {
             return Ok(());
         }
-        let is_confirmed = match &self.options.visitor {
+        let is_confirmed = match &self.options.ui {
             Some(ui) => with_timeout(ui.confirm_secret(SecretRecipient { issuer, client_id: &client.id })).await?,
             None => false,
         };

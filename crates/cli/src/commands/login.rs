@@ -109,7 +109,7 @@ fn oauth(setup: &Setup, login: &Login, remote: &RemoteConfig) -> Result<OAuth, U
     let page = SignInPage { server: name.clone(), browser, port };
     let requested: Vec<String> = scope.iter().flat_map(|scope| scope.split_whitespace().map(str::to_owned)).collect();
     let scopes = if requested.is_empty() { options.scopes } else { Some(requested) };
-    sign_ins::oauth(&remote.url, OAuthOptions { scopes, visitor: Some(Arc::new(page)), ..options })
+    sign_ins::oauth(&remote.url, OAuthOptions { scopes, ui: Some(Arc::new(page)), ..options })
 }
 
 /// Signs in if the server requires it, or if the user requests scopes; otherwise returns the exit code.

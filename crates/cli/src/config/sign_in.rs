@@ -66,7 +66,7 @@ impl Setup {
                     browser: BrowserMode::OpenWithoutPaste,
                     port: remote.oauth.callback_port,
                 };
-                let options = OAuthOptions { visitor: Some(Arc::new(page)), ..options };
+                let options = OAuthOptions { ui: Some(Arc::new(page)), ..options };
                 let oauth = sign_ins::oauth(&remote.url, options).map_err(message)?;
                 oauth.sign_in(required.as_ref()).await.map_err(|error| error.to_string())?;
                 if let Some(failures) = failures {

@@ -43,6 +43,23 @@ pub(crate) struct RunOptions {
     pub(crate) recording: Option<Arc<Recording>>,
 }
 
+impl RunOptions {
+    /// Returns the options of a configuration.
+    pub(crate) fn new(config: &VerificationConfig, lease: Duration, recording: Option<Arc<Recording>>) -> Self {
+        Self {
+            concurrency: config.concurrency.unwrap_or(VerificationConfig::DEFAULT_CONCURRENCY) as usize,
+            recovery: config.recovery.unwrap_or_default(),
+            budget: Budget {
+                max_cost_usd: config.max_cost_usd,
+                max_tokens: config.max_tokens,
+                max_time: config.max_time.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+            },
+            lease,
+            recording,
+        }
+    }
+}
+
 /// What is stored with a run: everything that a replay needs, and what a reader wants to know.
 pub(crate) struct RunSettings<'a> {
     pub(crate) benchmark: &'a Benchmark,
@@ -87,11 +104,11 @@ pub(crate) async fn create(
     store: &dyn RunStore,
     benchmark: &str,
     settings: Value,
-    plan: &Plan,
+    plan: Plan,
 ) -> Result<RunId, StoreError> {
     let run = NewRun { id: new_id(), benchmark: benchmark.to_owned(), settings };
     store.create_run(&run).await?;
-    store.set_plan(&run.id, &plan.trials).await?;
+    store.set_plan(&run.id, Arc::new(plan)).await?;
     Ok(run.id)
 }
 

@@ -86,7 +86,7 @@ async fn run_in(globals: &Globals, folder: &Path) -> Result<Quickstart, UsageErr
     let settings = settings.to_json();
     let failed = |error| store::failed(&error);
     let opened: Arc<dyn RunStore> = Arc::new(SqliteStore::open(&folder.join("runs.db")).await.map_err(failed)?);
-    let run = engine::create(&*opened, &benchmark.name, settings, &plan).await.map_err(failed)?;
+    let run = engine::create(&*opened, &benchmark.name, settings, plan).await.map_err(failed)?;
     let workbench = Arc::new(workbench);
     let Participants { models, judges, redactor, .. } = participants;
     let runner = BenchmarkRunner::new(RunnerParts {

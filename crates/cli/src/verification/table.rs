@@ -1,7 +1,7 @@
 //! The table at the end of a run: one row per model.
 
 use wharf::verify::panel::{Agreement, JudgeVotes, PanelRule};
-use wharf::verify::report::{ModelSummary, Summary};
+use wharf::verify::report::{Interval, ModelSummary, Summary};
 
 use crate::term;
 
@@ -17,9 +17,7 @@ pub(crate) fn of_summary(summary: &Summary) -> String {
         let mut cells = vec![
             model.model.clone(),
             model.accuracy.map_or_else(nothing, percent),
-            model
-                .interval
-                .map_or_else(nothing, |interval| format!("{} – {}", percent(interval.low), percent(interval.high))),
+            interval(model.interval),
             model.passed.to_string(),
             model.failed.to_string(),
             model.invalid.to_string(),
@@ -50,9 +48,7 @@ fn of_panel(summary: &Summary) -> String {
             model.model.clone(),
             rule.to_owned(),
             panel.accuracy.map_or_else(nothing, percent),
-            panel
-                .interval
-                .map_or_else(nothing, |interval| format!("{} – {}", percent(interval.low), percent(interval.high))),
+            interval(panel.interval),
             panel.passed.to_string(),
             panel.failed.to_string(),
             panel.unscored.to_string(),
@@ -96,6 +92,10 @@ pub(crate) fn nothing() -> String {
 
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
+}
+
+fn interval(interval: Option<Interval>) -> String {
+    interval.map_or_else(nothing, |Interval { low, high }| format!("{} – {}", percent(low), percent(high)))
 }
 
 pub(crate) fn cost(dollars: Option<f64>) -> String {

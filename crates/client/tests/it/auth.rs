@@ -124,7 +124,7 @@ impl Scene {
     }
 
     fn options(&self) -> OAuthOptions {
-        OAuthOptions { visitor: Some(Arc::new(self.user.clone())), ..self.without_user() }
+        OAuthOptions { ui: Some(Arc::new(self.user.clone())), ..self.without_user() }
     }
 
     fn without_user(&self) -> OAuthOptions {

@@ -75,7 +75,7 @@ impl Plan {
         let mut estimate = Estimate::default();
         let questions: HashMap<_, _> =
             input.benchmark.questions.iter().map(|question| (&question.id, question)).collect();
-        for trial in &self.trials {
+        for trial in self.trials() {
             let model = input.models.iter().find(|model| model.label == trial.model);
             let (Some(question), Some(model)) = (questions.get(&trial.question), model) else { continue };
             let servers = ServerSet::of(input.benchmark, question, model);

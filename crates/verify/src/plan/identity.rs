@@ -1,16 +1,15 @@
 //! The ids of trials and units: digests of everything that can change an answer or a result.
 //!
 //! The keywords and descriptions of a question are not in the ids, because nothing is computed from them, and neither is
-//! the reference answer, unless the judge of a trait sees it. The ids of the question and the labels of the models are, so that no two trials of a run have the same id.
+//! the reference answer, unless the judge of a trait sees it. The ids of the question and the labels of the models are, so
+//! that no two trials of a run have the same id.
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::RESULT_FORMAT;
+use super::{PlanInput, RESULT_FORMAT};
 use crate::benchmark::{Benchmark, Isolation, Question, Trait};
 use crate::digest::digest;
-use crate::embedding::EmbeddingModel;
-use crate::evaluation::EvaluationOptions;
 use crate::ids::{TrialId, UnitId};
 use crate::judge_prompt::JUDGE_PROMPT_VERSION;
 use crate::model_under_test::{Judge, ModelSettings, ModelUnderTest};
@@ -26,19 +25,17 @@ pub(super) struct ToolsIdentity {
 }
 
 /// What identifies the trials of one question and model.
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct TrialIdentity {
     /// A digest of everything except the number of the replicate.
     common: String,
 }
 
-/// What identifies a unit.
-pub(super) struct UnitIdentity<'a> {
-    pub(super) trial: &'a TrialId,
-    pub(super) question: &'a Question,
-    pub(super) benchmark: &'a Benchmark,
-    pub(super) judge: Option<&'a Judge>,
-    pub(super) evaluation: &'a EvaluationOptions,
-    pub(super) embedding: Option<&'a EmbeddingModel>,
+/// What identifies the units of one question and judge.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct UnitIdentity {
+    /// A digest of everything except the trial.
+    common: String,
 }
 
 /// A judge's settings without those that have no effect on a judge.
@@ -100,30 +97,34 @@ impl TrialIdentity {
     }
 }
 
-impl UnitIdentity<'_> {
-    pub(super) fn unit_id(&self) -> UnitId {
-        let traits: Vec<_> = self.benchmark.traits_of(self.question).collect();
-        let judge: Option<Value> = self.judge.and_then(|judge| serde_json::to_value(JudgeSettings::of(judge)).ok());
+impl UnitIdentity {
+    pub(super) fn new(question: &Question, judge: Option<&Judge>, input: &PlanInput<'_>) -> Self {
+        let PlanInput { benchmark, evaluation, embedding, .. } = *input;
+        let traits: Vec<_> = benchmark.traits_of(question).collect();
+        let judge: Option<Value> = judge.and_then(|judge| serde_json::to_value(JudgeSettings::of(judge)).ok());
         let mut identity = json!({
             "format": RESULT_FORMAT,
-            "trial": self.trial,
-            "template": self.question.template,
+            "template": question.template,
             "traits": traits,
-            "assertions": self.question.trace,
+            "assertions": question.trace,
             "judge": judge,
-            "evaluation": self.evaluation,
+            "evaluation": evaluation,
         });
-        if let Some(scenario) = &self.question.scenario {
+        if let Some(scenario) = &question.scenario {
             identity["outcome"] = json!(scenario.outcome);
         }
-        let compares_meanings = self.evaluation.mode.has_template() && self.question.template.is_some();
-        if let Some(embedding) = self.embedding.filter(|_| compares_meanings) {
+        let compares_meanings = evaluation.mode.has_template() && question.template.is_some();
+        if let Some(embedding) = embedding.filter(|_| compares_meanings) {
             identity["embedding"] = embedding.identity();
         }
         let includes_truth = |of: &Trait| of.judge_settings().is_some_and(|settings| settings.include_ground_truth);
-        if self.evaluation.mode.has_rubric() && traits.iter().any(|(_, of)| includes_truth(of)) {
-            identity["reference"] = json!(self.question.answer);
+        if evaluation.mode.has_rubric() && traits.iter().any(|(_, of)| includes_truth(of)) {
+            identity["reference"] = json!(question.answer);
         }
-        UnitId(digest(&identity).into())
+        Self { common: digest(&identity) }
+    }
+
+    pub(super) fn unit_id(&self, trial: &TrialId) -> UnitId {
+        UnitId(digest(&(&self.common, trial)).into())
     }
 }

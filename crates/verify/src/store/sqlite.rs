@@ -9,6 +9,7 @@ mod open;
 mod reads;
 mod runs;
 mod steps;
+mod transaction;
 mod units;
 mod writer;
 
@@ -23,7 +24,7 @@ use wharf_protocol::BoxFuture;
 
 use crate::ids::{RunId, TrialId};
 use crate::outcome::UnitResult;
-use crate::plan::Trial;
+use crate::plan::{Trial, Trials};
 use crate::step::{RecordedStep, Recovery, StepRequest, StepResult, StepStart};
 use crate::store::{
     Claim, ClaimedTrial, Commit, Lease, NewRun, Progress, Rerun, RunState, RunStore, RunSummary, StoreError,
@@ -80,8 +81,8 @@ impl RunStore for SqliteStore {
         Box::pin(reads::run(&self.readers, run))
     }
 
-    fn set_plan<'a>(&'a self, run: &'a RunId, trials: &'a [Trial]) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(self.writer.commit(runs::SetPlan { run: run.clone(), trials: trials.to_vec() }))
+    fn set_plan<'a>(&'a self, run: &'a RunId, trials: Arc<dyn Trials>) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.writer.commit(runs::SetPlan { run: run.clone(), trials }))
     }
 
     fn set_state<'a>(&'a self, run: &'a RunId, state: RunState) -> BoxFuture<'a, Result<(), StoreError>> {

@@ -120,8 +120,9 @@ async fn the_requests_of_a_provider_are_limited_over_all_trials() {
     let plan = setup.plan(&tool_sets).unwrap();
     let runner = setup.runner(tool_sets);
     let journal = Arc::<MemoryJournal>::default();
-    let units: Vec<_> = plan.trials.iter().map(|trial| vec![trial.units[0].id.clone()]).collect();
-    let trials = plan.trials.iter().zip(&units).map(|(trial, units)| runner.run(trial, units, journal.of(trial)));
+    let trials: Vec<_> = plan.trials().collect();
+    let units: Vec<_> = trials.iter().map(|trial| vec![trial.units[0].id.clone()]).collect();
+    let trials = trials.iter().zip(&units).map(|(trial, units)| runner.run(trial, units, journal.of(trial)));
     eventually(futures_util::future::try_join_all(trials)).await.unwrap();
     assert_eq!((answering.max_in_flight.load(Ordering::SeqCst), journal.results().len()), (2, 8));
     assert!(journal.results().iter().all(|result| outcome(result) == "passed"));

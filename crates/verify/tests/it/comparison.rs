@@ -1,5 +1,6 @@
 //! Comparison of two runs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -85,7 +86,7 @@ impl Store {
         let (benchmark, settings) = (run.benchmark.to_owned(), run.settings.clone());
         self.store.create_run(&NewRun { id: id.clone(), benchmark, settings }).await.unwrap();
         let trials = run.trials();
-        self.store.set_plan(&id, &trials).await.unwrap();
+        self.store.set_plan(&id, Arc::new(trials)).await.unwrap();
         let claim = Claim { run: &id, worker: "w", limit: 1_000, lease: Duration::from_secs(600) };
         let claimed = self.store.claim(&claim).await.unwrap();
         let finished = claimed.len() - run.unfinished;

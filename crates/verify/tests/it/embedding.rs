@@ -172,7 +172,7 @@ async fn a_resumed_check_pays_for_no_request_twice() {
 async fn a_semantic_match_needs_a_model_and_the_model_is_a_part_of_the_id() {
     let embedder = similar(1.0);
     let mut setup = setup_with(json!("semantic_match"), &confirming(YES), &embedder);
-    let id = |setup: &Setup| setup.plan(&ToolSets::default()).unwrap().trials[0].units[0].id.clone();
+    let id = |setup: &Setup| setup.plan(&ToolSets::default()).unwrap().trials().next().unwrap().units[0].id.clone();
     let first = id(&setup);
     setup.embedding = Some(EmbeddingModel { threshold: 0.5, ..embedder.model() });
     assert_ne!(id(&setup), first);

@@ -38,11 +38,11 @@ async fn scores(judges: &[(&str, Arc<Fake>)]) -> Vec<JudgeScore> {
     setup.judges = judges.iter().map(|(label, judge)| judge_model(label, judge)).collect();
     let mut plan = setup.plan(&ToolSets::default()).unwrap();
     check.limit(&mut plan);
-    assert_eq!((plan.trials.len(), check.labels()), (4, 4));
+    assert_eq!((plan.len(), check.labels()), (4, 4));
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(SqliteStore::open(&folder.path().join("runs.db")).await.unwrap());
     let run = run_id("check");
-    planned(&*store, &run, &plan.trials).await;
+    planned(&*store, &run, &plan.trials().collect::<Vec<_>>()).await;
     let runner = Arc::new(setup.runner(ToolSets::default()));
     let (_stop, stopped) = watch::channel(Stop::No);
     let options = WorkerOptions::new(run.clone(), "w");

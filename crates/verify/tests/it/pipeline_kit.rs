@@ -524,8 +524,8 @@ impl Setup {
         let plan = self.plan(&tool_sets).unwrap();
         let runner = self.runner(tool_sets);
         let before = journal.results().len();
-        for trial in &plan.trials {
-            run_trial(&runner, trial, journal).await?;
+        for trial in plan.trials() {
+            run_trial(&runner, &trial, journal).await?;
         }
         eventually(runner.close()).await;
         let results = journal.results().split_off(before);

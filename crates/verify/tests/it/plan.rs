@@ -21,8 +21,9 @@ fn trait_of(description: &str) -> serde_json::Value {
 
 async fn ids(setup: &Setup) -> (String, String) {
     let plan = setup.plan(&setup.tool_sets().await).unwrap();
-    assert_eq!(plan.trials.len(), 1);
-    (plan.trials[0].id.to_string(), plan.trials[0].units[0].id.to_string())
+    let trials: Vec<_> = plan.trials().collect();
+    assert_eq!(trials.len(), 1);
+    (trials[0].id.to_string(), trials[0].units[0].id.to_string())
 }
 
 type Change = fn(&mut Setup);
@@ -71,8 +72,10 @@ async fn everything_that_can_change_an_answer_changes_the_ids_of_trial_and_unit(
     let mut replicates = base();
     replicates.replicates = 2;
     let plan = replicates.plan(&replicates.tool_sets().await).unwrap();
-    assert_eq!((plan.trials[0].id.to_string(), plan.trials[0].units[0].id.to_string()), (trial, unit));
-    assert_ne!(plan.trials[0].id, plan.trials[1].id);
+    let trials: Vec<_> = plan.trials().collect();
+    assert_eq!((trials[0].id.to_string(), trials[0].units[0].id.to_string()), (trial, unit));
+    assert_ne!(trials[0].id, trials[1].id);
+    assert_ne!(trials[0].units[0].id, trials[1].units[0].id);
     assert_eq!(Middleware::default(), base().models[0].settings.middleware);
 }
 
@@ -166,12 +169,16 @@ async fn a_plan_multiplies_questions_models_replicates_and_judges() {
     setup.replicates = 3;
     let tool_sets = setup.tool_sets().await;
     let plan = setup.plan(&tool_sets).unwrap();
-    assert_eq!((plan.trials.len(), plan.units()), (12, 6 * 2 + 6));
-    let all: std::collections::BTreeSet<_> = plan.trials.iter().map(|trial| &trial.id).collect();
+    assert_eq!((plan.len(), plan.units()), (12, 6 * 2 + 6));
+    let trials: Vec<_> = plan.trials().collect();
+    let all: std::collections::BTreeSet<_> = trials.iter().map(|trial| &trial.id).collect();
     assert_eq!(all.len(), 12);
-    let first: Vec<_> = plan.trials.iter().map(|of| (of.question.as_str(), of.model.as_str(), of.replicate)).collect();
+    let units: std::collections::BTreeSet<_> =
+        trials.iter().flat_map(|trial| &trial.units).map(|unit| &unit.id).collect();
+    assert_eq!(units.len(), 18);
+    let first: Vec<_> = trials.iter().map(|of| (of.question.as_str(), of.model.as_str(), of.replicate)).collect();
     assert_eq!(first[..4], [("capital", "m", 1), ("capital", "m", 2), ("capital", "m", 3), ("capital", "m2", 1)]);
-    assert_eq!(plan.trials.last().unwrap().units[0].judge, None);
+    assert_eq!(trials.last().unwrap().units[0].judge, None);
 
     let estimate = plan.estimate(&setup.input(&tool_sets));
     assert_eq!((estimate.trials, estimate.units), (12, 18));
@@ -193,7 +200,7 @@ async fn a_selection_takes_questions_by_id_and_the_first_ones() {
         let only = only.iter().map(|id| (*id).to_owned()).collect();
         setup.selection = Selection { only, limit, ..Selection::default() };
         let plan = setup.plan(&tool_sets)?;
-        Ok::<_, PlanError>(plan.trials.iter().map(|trial| trial.question.to_string()).collect::<Vec<_>>())
+        Ok::<_, PlanError>(plan.trials().map(|trial| trial.question.to_string()).collect::<Vec<_>>())
     };
     assert_eq!(select(&[], None).unwrap(), ["capital", "two", "three"]);
     assert_eq!(select(&[], Some(2)).unwrap(), ["capital", "two"]);
@@ -217,7 +224,7 @@ async fn a_selection_takes_questions_by_keyword() {
         let keywords = keywords.iter().map(|keyword| (*keyword).to_owned()).collect();
         setup.selection = Selection { keywords, ..Selection::default() };
         let plan = setup.plan(&tool_sets)?;
-        Ok::<_, PlanError>(plan.trials.iter().map(|trial| trial.question.to_string()).collect::<Vec<_>>())
+        Ok::<_, PlanError>(plan.trials().map(|trial| trial.question.to_string()).collect::<Vec<_>>())
     };
     assert_eq!(select(&["large"]).unwrap(), ["two"]);
     assert_eq!(select(&["asia", "europe"]).unwrap(), ["capital", "two"]);

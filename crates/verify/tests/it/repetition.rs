@@ -233,7 +233,8 @@ async fn only_open_units_are_judged_again() {
     let tool_sets = setup.tool_sets().await;
     let plan = setup.plan(&tool_sets).unwrap();
     let runner = setup.runner(tool_sets);
-    let second = [plan.trials[0].units[1].id.clone()];
-    wharf_verify::TrialRunner::run(&runner, &plan.trials[0], &second, journal.of(&plan.trials[0])).await.unwrap();
+    let trial = plan.trials().next().unwrap();
+    let second = [trial.units[1].id.clone()];
+    wharf_verify::TrialRunner::run(&runner, &trial, &second, journal.of(&trial)).await.unwrap();
     assert_eq!((one.count(), two.count(), journal.results().len()), (0, 1, 1));
 }

@@ -244,7 +244,7 @@ async fn only_traits_that_ask_for_it_see_the_reference_answer() {
     assert_eq!((outcome(&base.run_one().await).as_str(), fake.count()), ("passed", 2));
     let ids = |setup: &Setup| {
         let tool_sets = wharf_verify::ToolSets::default();
-        setup.plan(&tool_sets).unwrap().trials[0].units[0].id.clone()
+        setup.plan(&tool_sets).unwrap().trials().next().unwrap().units[0].id.clone()
     };
     let mut other = setup(&rubric, &fake);
     other.benchmark.questions[0].answer = Some("another one".to_owned());

@@ -82,9 +82,31 @@ async fn files_of_other_programs_and_newer_versions_are_refused_and_not_changed(
     let newer = folder.path().join("newer.db");
     SqliteStore::open(&newer).await.unwrap().close().await.unwrap();
     execute(&newer, "PRAGMA user_version = 99").await;
-    let expected = "it was written by a newer version of Wharf (format 99; this version supports 2)";
+    let expected = "it was written by a newer version of Wharf (format 99; this version supports 3)";
     assert_eq!(reason(&newer).await, expected);
     assert_eq!(reason(folder.path()).await, "not a regular file");
+}
+
+#[tokio::test]
+async fn a_file_of_an_older_version_is_upgraded_with_its_runs() {
+    const FIRST: &str = include_str!("../../src/store/migrations/sqlite/0001.sql");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    execute(&path, FIRST).await;
+    execute(
+        &path,
+        "PRAGMA application_id = 0x57687266; PRAGMA user_version = 1; \
+         INSERT INTO run (id, benchmark, settings, created, state, passed, units) \
+         VALUES ('run', 'old', '{\"mode\": \"x\"}', 5000, 'finished', 3, 3); \
+         INSERT INTO trial (run, id, position, in_plan, question, model, replicate, state) \
+         VALUES ('run', 't', 0, 1, 'q', 'm', 0, 'done')",
+    )
+    .await;
+    let store = SqliteStore::open(&path).await.unwrap();
+    let (summary, settings) = store.run(&run_id("run")).await.unwrap();
+    assert_eq!((&*summary.benchmark, summary.created, summary.progress.passed), ("old", 5, 3));
+    assert_eq!(settings, serde_json::json!({"mode": "x"}));
+    assert_eq!(store.trials(&run_id("run"), 0, 9).await.unwrap().len(), 1);
 }
 
 #[tokio::test]

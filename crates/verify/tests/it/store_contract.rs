@@ -1,5 +1,6 @@
 //! What every store guarantees. Each function gets an empty store.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use wharf_verify::journal::{StepKind, StepOwner, StepRequest, StepStart};
@@ -255,14 +256,14 @@ async fn a_changed_plan_keeps_what_it_has_in_common(store: &dyn RunStore) {
     }
     // A new judge, a new question, and one question less.
     let plan = trials(3, &["j", "k"]).split_off(1);
-    store.set_plan(&run, &plan).await.unwrap();
+    store.set_plan(&run, Arc::new(plan)).await.unwrap();
     assert_eq!(done(store).await, (1, 4));
     assert_eq!(store.results(&run, 0, 10).await.unwrap().len(), 1);
     let claimed = claim(store, "a", 10, LONG).await;
     let open: Vec<usize> = claimed.iter().map(|claimed| claimed.open_units.len()).collect();
     assert_eq!(open, [1, 2]);
     // The first plan again: its results are still there.
-    store.set_plan(&run, &trials(2, &["j"])).await.unwrap();
+    store.set_plan(&run, Arc::new(trials(2, &["j"]))).await.unwrap();
     assert_eq!(done(store).await, (2, 2));
 }
 
@@ -348,7 +349,7 @@ async fn unknown_runs_are_errors(store: &dyn RunStore) {
     let unknown = Some(StoreError::UnknownRun(run.clone()));
     assert_eq!(store.run(&run).await.err(), unknown);
     assert_eq!(store.progress(&run).await.err(), unknown);
-    assert_eq!(store.set_plan(&run, &trials(1, &["j"])).await.err(), unknown);
+    assert_eq!(store.set_plan(&run, Arc::new(trials(1, &["j"]))).await.err(), unknown);
     assert_eq!(store.set_state(&run, RunState::Finished).await.err(), unknown);
     assert_eq!(store.rerun(&run, &Rerun::ProviderFailures).await.err(), unknown);
     assert_eq!(store.results(&run, 0, 1).await.err(), unknown);

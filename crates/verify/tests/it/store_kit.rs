@@ -1,5 +1,7 @@
 //! Trials, steps and results for tests.
 
+use std::sync::Arc;
+
 use wharf_protocol::Usage;
 use wharf_verify::journal::{StepKind, StepOwner, StepRequest, StepResult};
 use wharf_verify::outcome::ModelIdentity;
@@ -39,7 +41,7 @@ pub(crate) async fn planned(store: &dyn RunStore, run: &RunId, trials: &[Trial])
 pub(crate) async fn planned_with(store: &dyn RunStore, run: &RunId, trials: &[Trial], settings: serde_json::Value) {
     let new = NewRun { id: run.clone(), benchmark: "a-benchmark".to_owned(), settings };
     store.create_run(&new).await.unwrap();
-    store.set_plan(run, trials).await.unwrap();
+    store.set_plan(run, Arc::new(trials.to_vec())).await.unwrap();
 }
 
 /// Returns a step of the answer.

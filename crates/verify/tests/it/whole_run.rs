@@ -18,7 +18,7 @@ use crate::store_kit::{planned, run_id};
 async fn work(setup: &Setup, store: &Arc<SqliteStore>, run: &RunId, replay: Option<Recording>) -> WorkerReport {
     let tool_sets = setup.tool_sets().await;
     let plan = setup.plan(&tool_sets).unwrap();
-    planned(&**store, run, &plan.trials).await;
+    planned(&**store, run, &plan.trials().collect::<Vec<_>>()).await;
     continue_work(setup, store, run, replay).await
 }
 

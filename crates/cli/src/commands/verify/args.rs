@@ -179,9 +179,8 @@ pub(crate) struct VerifyRun {
     /// Replay a recording, without models or servers
     #[arg(long, value_name = "FILE", conflicts_with_all = ["resume", "rerun"], value_hint = ValueHint::FilePath)]
     pub(super) replay: Option<PathBuf>,
-    /// File that stores the runs [default: `$XDG_STATE_HOME/wharf/verify.db`] [env: `WHARF_VERIFY_STORE`]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(super) store: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) store: StoreArgs,
     /// Allow calls without asking, for example `mcp__git__*` (repeatable)
     #[arg(long, value_name = "CONDITION")]
     pub(super) allow: Vec<String>,
@@ -190,6 +189,14 @@ pub(crate) struct VerifyRun {
     pub(super) trust: bool,
     #[command(flatten)]
     pub(super) settings: SettingsArgs,
+}
+
+/// Where runs are stored.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StoreArgs {
+    /// File that stores the runs [default: `$XDG_STATE_HOME/wharf/verify.db`] [env: `WHARF_VERIFY_STORE`]
+    #[arg(id = "store", long = "store", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) file: Option<PathBuf>,
 }
 
 /// Which units `--rerun` runs again.
@@ -223,9 +230,8 @@ pub(crate) struct JudgeCheckArgs {
     /// File of labels: YAML, JSON or JSONL
     #[arg(value_name = "LABELS", value_hint = ValueHint::FilePath)]
     pub(super) labels: PathBuf,
-    /// File that stores the runs [default: `$XDG_STATE_HOME/wharf/verify.db`] [env: `WHARF_VERIFY_STORE`]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(super) store: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) store: StoreArgs,
     /// Send keys where the --models file says
     #[arg(long)]
     pub(super) trust: bool,
@@ -238,9 +244,8 @@ pub(crate) struct Status {
     /// Run to show [default: a list of all runs]
     #[arg(value_name = "RUN")]
     pub(super) run: Option<String>,
-    /// File that stores the runs [default: `$XDG_STATE_HOME/wharf/verify.db`] [env: `WHARF_VERIFY_STORE`]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(super) store: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) store: StoreArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -263,9 +268,8 @@ pub(crate) struct Trace {
     /// Write results to a file or directory, as `wharf verify run` does (repeatable)
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) output: Vec<PathBuf>,
-    /// File that stores the runs [default: `$XDG_STATE_HOME/wharf/verify.db`] [env: `WHARF_VERIFY_STORE`]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(super) store: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) store: StoreArgs,
     /// Send keys where the --models file says
     #[arg(long)]
     pub(super) trust: bool,
@@ -304,9 +308,8 @@ pub(crate) struct Report {
     /// Inspect [default: report-RUN.html]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) output: Option<PathBuf>,
-    /// File that stores the runs [default: `$XDG_STATE_HOME/wharf/verify.db`] [env: `WHARF_VERIFY_STORE`]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(super) store: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) store: StoreArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -330,9 +333,8 @@ pub(crate) struct Compare {
     /// Compare runs with different questions, checks, judges or tools
     #[arg(long)]
     pub(super) allow_different: bool,
-    /// File that stores the runs [default: `$XDG_STATE_HOME/wharf/verify.db`] [env: `WHARF_VERIFY_STORE`]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(super) store: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) store: StoreArgs,
     /// File that stores run B [default: that of --store]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) store_b: Option<PathBuf>,

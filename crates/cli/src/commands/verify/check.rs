@@ -70,8 +70,7 @@ async fn check(globals: &Globals, args: &Check) -> Result<Exit, UsageError> {
     };
     let plan = Plan::new(&input).map_err(|error| planning::invalid(&error))?;
     let estimate = plan.estimate(&input);
-    let mut questions: Vec<&str> = plan.trials.iter().map(|trial| trial.question.as_str()).collect();
-    questions.dedup();
+    let questions = plan.questions().into_iter().map(wharf::verify::QuestionId::as_str).collect();
     let stages = planning::stages(evaluation)?;
     let report = JsonCheck {
         version: 1,

@@ -37,7 +37,7 @@ pub(super) async fn run(globals: &Globals, args: &Compare) -> Exit {
 
 async fn show(globals: &Globals, args: &Compare) -> Result<Exit, UsageError> {
     let paths = Paths::find(globals)?;
-    let file_a = store::file(args.store.as_deref(), &paths)?;
+    let file_a = store::file(args.store.file.as_deref(), &paths)?;
     let file_b = args.store_b.clone().unwrap_or_else(|| file_a.clone());
     let store_a = open(&file_a).await?;
     let opened_b = if file_b == file_a { None } else { Some(open(&file_b).await?) };

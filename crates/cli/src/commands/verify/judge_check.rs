@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Serialize;
 use wharf::config::{Problem, Severity};
@@ -10,8 +9,8 @@ use wharf::verify::judge_check::{JudgeCheck, JudgeScore, Labels};
 use wharf::verify::store::RunState;
 use wharf::verify::worker::{WorkerEnd, WorkerReport};
 use wharf::verify::{
-    Benchmark, BenchmarkRunner, Budget, Mode, Plan, PlanInput, RunId, RunStore, RunnerParts, Selection, StoreError,
-    ToolSets, VerificationConfig, digest,
+    Benchmark, BenchmarkRunner, Mode, Plan, PlanInput, RunId, RunStore, RunnerParts, Selection, StoreError, ToolSets,
+    VerificationConfig, digest,
 };
 
 use super::args::JudgeCheckArgs;
@@ -141,17 +140,17 @@ async fn plan(globals: &Globals, args: &JudgeCheckArgs, paths: &Paths, parts: Pa
     };
     let mut run_settings = run_settings.to_json();
     run_settings["labels"] = labels.into();
-    let store_file = store::file(args.store.as_deref(), paths)?;
+    let store_file = store::file(args.store.file.as_deref(), paths)?;
     let opened: Arc<dyn RunStore> = Arc::new(store::open(&store_file).await?);
     let failed = |error: StoreError| store::failed(&error);
     let stored_name = format!("judge-check {name}");
     let unfinished = unfinished_run(&*opened, &stored_name, &run_settings).await.map_err(failed)?;
     let run = match unfinished {
         Some(run) => {
-            opened.set_plan(&run, &plan.trials).await.map_err(failed)?;
+            opened.set_plan(&run, Arc::new(plan)).await.map_err(failed)?;
             run
         }
-        None => engine::create(&*opened, &stored_name, run_settings, &plan).await.map_err(failed)?,
+        None => engine::create(&*opened, &stored_name, run_settings, plan).await.map_err(failed)?,
     };
     let workbench = Arc::new(CliWorkbench::new(globals, &[], &participants.redactor).await?);
     let Participants { models, judges, embedding, redactor } = participants;
@@ -166,17 +165,7 @@ async fn plan(globals: &Globals, args: &JudgeCheckArgs, paths: &Paths, parts: Pa
         redactor,
     });
     let runner = Arc::new(runner.map_err(|error| usage_error(error.to_string(), None))?);
-    let options = RunOptions {
-        concurrency: config.concurrency.unwrap_or(VerificationConfig::DEFAULT_CONCURRENCY) as usize,
-        recovery: config.recovery.unwrap_or_default(),
-        budget: Budget {
-            max_cost_usd: config.max_cost_usd,
-            max_tokens: config.max_tokens,
-            max_time: config.max_time.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
-        },
-        lease: settings::lease()?,
-        recording: None,
-    };
+    let options = RunOptions::new(&config, settings::lease()?, None);
     let planned = PlannedRun { store: opened, run, runner, options };
     Ok(Prepared { planned, check, benchmark: name, workbench })
 }

@@ -26,7 +26,7 @@ pub(super) async fn run(globals: &Globals, args: &Report) -> Exit {
 
 async fn write(globals: &Globals, args: &Report) -> Result<Exit, UsageError> {
     let paths = Paths::find(globals)?;
-    let file = store::file(args.store.as_deref(), &paths)?;
+    let file = store::file(args.store.file.as_deref(), &paths)?;
     if !file.exists() {
         // Reading creates nothing.
         return Err(no_runs(&file.display().to_string()));

@@ -6,14 +6,13 @@ mod resume;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use wharf::agent::models::has_price;
 use wharf::verify::logged::LoggedModels;
 use wharf::verify::recording::Recording;
 use wharf::verify::{
-    Benchmark, BenchmarkRunner, Budget, Plan, PlanInput, RunStore, RunnerParts, Selection, ServerSet, StoreError,
-    ToolSet, ToolSets, VerificationConfig,
+    Benchmark, BenchmarkRunner, Plan, PlanInput, RunStore, RunnerParts, Selection, ServerSet, StoreError, ToolSet,
+    ToolSets, VerificationConfig,
 };
 
 use super::args::VerifyRun;
@@ -83,7 +82,7 @@ async fn prepare(globals: &Globals, args: &VerifyRun, logged: Option<LoggedModel
     let paths = Paths::find(globals)?;
     // Mistakes are reported before anything is started.
     let outputs = outputs::parse(&args.output)?;
-    let store_file = store::file(args.store.as_deref(), &paths)?;
+    let store_file = store::file(args.store.file.as_deref(), &paths)?;
     let benchmark = benchmark_file::read(&args.benchmark)?;
     let config = settings::merged(&args.settings, &paths)?;
     check_files(args, &config, &outputs, &store_file)?;
@@ -191,7 +190,7 @@ async fn plan(args: &VerifyRun, paths: &Paths, quiet: bool, parts: Parts) -> Res
     });
     let mut plan = plan.map_err(|error| planning::invalid(&error))?;
     if let Some(logged) = &logged {
-        plan.trials.retain(|trial| logged.has(trial));
+        plan.retain(|question, model| logged.has(question, model));
     }
     let run_settings = RunSettings {
         benchmark: &benchmark,
@@ -203,7 +202,7 @@ async fn plan(args: &VerifyRun, paths: &Paths, quiet: bool, parts: Parts) -> Res
         selection: &selection,
         is_replay: recording.is_some(),
     };
-    let store_file = store::file(args.store.as_deref(), paths)?;
+    let store_file = store::file(args.store.file.as_deref(), paths)?;
     let opened: Arc<dyn RunStore> = Arc::new(store::open(&store_file).await?);
     let failed = |error: StoreError| store::failed(&error);
     let settings = run_settings.to_json();
@@ -214,12 +213,12 @@ async fn plan(args: &VerifyRun, paths: &Paths, quiet: bool, parts: Parts) -> Res
     }
     let run = match resumed {
         Some(run) => {
-            opened.set_plan(&run, &plan.trials).await.map_err(failed)?;
+            opened.set_plan(&run, Arc::new(plan)).await.map_err(failed)?;
             resume::rerun(args, &*opened, &run).await.map_err(failed)?;
             resume::announce(&*opened, &run, quiet).await.map_err(failed)?;
             run
         }
-        None => engine::create(&*opened, &benchmark.name, settings, &plan).await.map_err(failed)?,
+        None => engine::create(&*opened, &benchmark.name, settings, plan).await.map_err(failed)?,
     };
     let name = benchmark.name.clone();
     let redactor = participants.redactor.clone();
@@ -235,17 +234,7 @@ async fn plan(args: &VerifyRun, paths: &Paths, quiet: bool, parts: Parts) -> Res
         redactor: redactor.clone(),
     });
     let runner = runner.map_err(|error| usage_error(error.to_string(), None))?;
-    let options = RunOptions {
-        concurrency: config.concurrency.unwrap_or(VerificationConfig::DEFAULT_CONCURRENCY) as usize,
-        recovery: config.recovery.unwrap_or_default(),
-        budget: Budget {
-            max_cost_usd: config.max_cost_usd,
-            max_tokens: config.max_tokens,
-            max_time: config.max_time.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
-        },
-        lease: settings::lease()?,
-        recording,
-    };
+    let options = RunOptions::new(config, settings::lease()?, recording);
     let planned = PlannedRun { store: opened, run, runner: Arc::new(runner), options };
     let outputs = outputs::parse(&args.output)?;
     Ok(Prepared { planned, config: config.clone(), benchmark: name, store_file, outputs, workbench, redactor })

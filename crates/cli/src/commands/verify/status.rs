@@ -36,7 +36,7 @@ pub(super) async fn run(globals: &Globals, args: &Status) -> Exit {
 
 async fn show(globals: &Globals, args: &Status) -> Result<Exit, UsageError> {
     let paths = Paths::find(globals)?;
-    let file = store::file(args.store.as_deref(), &paths)?;
+    let file = store::file(args.store.file.as_deref(), &paths)?;
     if !file.exists() {
         // Looking creates nothing.
         if globals.json {

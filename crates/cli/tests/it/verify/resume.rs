@@ -1,5 +1,6 @@
 //! Interrupting, killing and resuming a run of the real binary.
 
+use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -104,13 +105,16 @@ fn the_first_interruption_finishes_what_is_paid_for_and_says_how_to_resume() {
 #[test]
 fn the_second_interruption_stops_at_once() {
     let waiting = Waiting::new();
-    let child = waiting.started();
+    let mut child = waiting.started();
     signal(&child, Signal::INT);
     // The second one counts only after the first was handled.
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    let mut printed = String::new();
+    while !printed.contains("finishing the trials in flight") {
+        assert_ne!(err.read_line(&mut printed).unwrap(), 0, "{printed}");
+    }
     signal(&child, Signal::INT);
-    let stopped = output(child);
-    assert_eq!(stopped.code, 130, "{}", stopped.err);
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{printed}");
     assert_eq!(waiting.provider.models.requests().len(), 2);
     waiting.go();
     let resumed = ran(waiting.command(&["--resume", "--json"]));

@@ -227,7 +227,7 @@ async fn scopes_come_from_the_challenge_or_the_metadata() {
 #[tokio::test]
 async fn without_a_user_interface_nobody_is_signed_in() {
     let scene = Scene::new().await;
-    let session = scene.session_with(OAuthOptions { visitor: None, ..scene.options() });
+    let session = scene.session_with(OAuthOptions { ui: None, ..scene.options() });
     let error = super::look(&session).await.unwrap_err();
     assert!(error.to_string().contains("authorization required"), "{error}");
     assert!(scene.provider.requests_to("/.well-known").is_empty());

@@ -156,7 +156,7 @@ async fn a_stored_bearer_token_is_replaced_when_the_server_requires_a_bound_one(
     let scene = Scene::new().await;
     assert_eq!(scene.call().await, "done with read");
     scene.provider.update(|config| config.require_dpop(DpopConfig::default()));
-    let stuck = told(look(&scene.session_with(OAuthOptions { visitor: None, ..scene.options() })).await);
+    let stuck = told(look(&scene.session_with(OAuthOptions { ui: None, ..scene.options() })).await);
     assert!(stuck.contains("authorization required"), "{stuck}");
     assert_eq!(scene.provider.renewals(), 0, "another bearer token is of no use");
     assert_eq!(scene.call().await, "done with read");

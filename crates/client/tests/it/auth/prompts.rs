@@ -152,7 +152,7 @@ impl AuthorizationFlow for Tab {
 #[tokio::test]
 async fn a_browser_redirect_reaches_the_listener() {
     let scene = Scene::new().await;
-    let options = OAuthOptions { visitor: Some(Arc::new(Browser)), ..scene.options() };
+    let options = OAuthOptions { ui: Some(Arc::new(Browser)), ..scene.options() };
     assert_eq!(told(look(&scene.session_with(options)).await), "done with read");
 }
 

@@ -200,7 +200,7 @@ async fn a_public_server_cannot_name_a_private_address() {
             let store: Arc<dyn wharf_auth::Store> = Arc::new(wharf_auth::MemoryStore::default());
             let http = HttpSettings::default().resolving(Names);
             let ui: Arc<dyn wharf_auth::AuthorizationUi> = Arc::new(user.clone());
-            let options = OAuthOptions { http, visitor: Some(ui), ..OAuthOptions::new(store) };
+            let options = OAuthOptions { http, ui: Some(ui), ..OAuthOptions::new(store) };
             let oauth = OAuth::new("https://server.test/mcp", options).unwrap();
             let challenge = format!("Bearer resource_metadata=\"{scheme}://{host}:{port}{RESOURCE}\"");
             let required = refusal(&challenge, None);
@@ -225,7 +225,7 @@ async fn a_server_is_judged_by_the_address_that_it_responded_from() {
     for (peer, is_refused) in [([8, 8, 8, 8], true), ([10, 0, 0, 1], true), ([127, 0, 0, 1], false)] {
         let http = HttpSettings::default().resolving(Names);
         let options = OAuthOptions { http, ..OAuthOptions::new(Arc::new(wharf_auth::MemoryStore::default())) };
-        let options = OAuthOptions { visitor: Some(Arc::new(TestUser::default())), ..options };
+        let options = OAuthOptions { ui: Some(Arc::new(TestUser::default())), ..options };
         let oauth = OAuth::new("http://loopback.test/mcp", options).unwrap();
         let error = soon(oauth.sign_in(Some(&refusal(&challenge, Some(peer.into()))))).await.unwrap_err().to_string();
         assert_eq!(error.contains("private network"), is_refused, "{peer:?}: {error}");

@@ -78,7 +78,7 @@ impl Scene {
 
     fn person(&self) -> OAuthOptions {
         let person = Person { thinks: self.thinks };
-        OAuthOptions { visitor: Some(Arc::new(person)), ..OAuthOptions::new(Arc::clone(&self.store)) }
+        OAuthOptions { ui: Some(Arc::new(person)), ..OAuthOptions::new(Arc::clone(&self.store)) }
     }
 
     fn server(&self, text: &str) -> Server {

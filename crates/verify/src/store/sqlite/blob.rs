@@ -1,28 +1,33 @@
 //! Blobs: bytes that are stored once, compressed, under their hash.
 
-use miniz_oxide::deflate::compress_to_vec_zlib;
+use std::cell::RefCell;
+
+use miniz_oxide::DataFormat;
+use miniz_oxide::deflate::CompressionLevel;
+use miniz_oxide::deflate::core::{CompressorOxide, TDEFLFlush, TDEFLStatus, compress_to_output};
 use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
-use sqlx::SqliteConnection;
 
 use crate::digest::sha256;
-use crate::failpoint::{self, Failpoint};
 use crate::store::StoreError;
 
-use super::failed;
-
-/// The fastest level: results are compressed while a worker waits.
-const COMPRESSION_LEVEL: u8 = 1;
 /// The maximum size of a blob before compression.
 const MAX_BLOB_BYTES: usize = 256 * 1024 * 1024;
 /// Bytes beyond which compression leaves the executor to others.
 const MAX_INLINE_BYTES: usize = 128 * 1024;
 
+thread_local! {
+    /// The compressor of this thread, at the fastest level: results are compressed while a worker waits. It has hundreds of
+    /// kilobytes, so it is used again.
+    static COMPRESSOR: RefCell<CompressorOxide> =
+        RefCell::new(CompressorOxide::with_format_and_level(DataFormat::Zlib, CompressionLevel::BestSpeed));
+}
+
 /// Bytes that are ready to be stored.
 #[derive(Debug)]
 pub(super) struct Blob {
     pub(super) hash: String,
-    size: i64,
-    compressed: Vec<u8>,
+    pub(super) size: i64,
+    pub(super) compressed: Vec<u8>,
 }
 
 impl Blob {
@@ -32,27 +37,27 @@ impl Blob {
             return Err(StoreError::Failed(format!("a result of {} bytes is too large", text.len())));
         }
         if text.len() <= MAX_INLINE_BYTES {
-            return Ok(Self::compress(&text));
+            return Self::compress(&text);
         }
         let compressed = tokio::task::spawn_blocking(move || Self::compress(&text)).await;
-        compressed.map_err(|error| StoreError::Failed(error.to_string()))
+        compressed.map_err(|error| StoreError::Failed(error.to_string()))?
     }
 
-    fn compress(text: &str) -> Self {
-        Self {
-            hash: sha256(text.as_bytes()),
-            size: i64::try_from(text.len()).unwrap_or(i64::MAX),
-            compressed: compress_to_vec_zlib(text.as_bytes(), COMPRESSION_LEVEL),
+    fn compress(text: &str) -> Result<Self, StoreError> {
+        let mut compressed = Vec::new();
+        let status = COMPRESSOR.with_borrow_mut(|compressor| {
+            compressor.reset();
+            let append = |bytes: &[u8]| {
+                compressed.extend_from_slice(bytes);
+                true
+            };
+            compress_to_output(compressor, text.as_bytes(), TDEFLFlush::Finish, append).0
+        });
+        if status != TDEFLStatus::Done {
+            return Err(StoreError::Failed(format!("cannot compress a result: {status:?}")));
         }
-    }
-
-    /// Writes the blob unless it is already there.
-    pub(super) async fn write(&self, connection: &mut SqliteConnection) -> Result<(), StoreError> {
-        failpoint::hit(Failpoint::DuringBlobWrite);
-        let sql = "INSERT INTO blob (hash, size, bytes) VALUES ($1, $2, $3) ON CONFLICT (hash) DO NOTHING";
-        let insert = sqlx::query(sql).bind(&self.hash).bind(self.size).bind(&self.compressed);
-        insert.execute(connection).await.map_err(failed)?;
-        Ok(())
+        let size = i64::try_from(text.len()).unwrap_or(i64::MAX);
+        Ok(Self { hash: sha256(text.as_bytes()), size, compressed })
     }
 }
 
@@ -85,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_small_blob_that_expands_without_end_is_refused() {
-        let bomb = compress_to_vec_zlib(&vec![0; 1_000_001], 9);
+        let bomb = miniz_oxide::deflate::compress_to_vec_zlib(&vec![0; 1_000_001], 9);
         assert!(bomb.len() < 2_000);
         assert!(decompress_within(&bomb, 1_000_001).is_ok());
         assert!(matches!(decompress_within(&bomb, 1_000_000), Err(StoreError::Failed(_))));

@@ -1,7 +1,9 @@
 //! Claiming, renewing and releasing trials. The clock of the database decides which leases are valid.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
+use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteConnection};
 use wharf_protocol::BoxFuture;
 
@@ -9,6 +11,7 @@ use crate::ids::{RunId, TrialId, UnitId};
 use crate::plan::{Trial, Unit};
 use crate::store::{Claim, ClaimedTrial, Lease, StoreError};
 
+use super::transaction::Transaction;
 use super::writer::Write;
 use super::{failed, id, now};
 
@@ -43,7 +46,7 @@ impl Write for ClaimTrials {
         true
     }
 
-    fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<Self::Output, StoreError>> {
+    fn apply<'a>(&'a self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<Self::Output, StoreError>> {
         const CLAIM: &str = concat!(
             "UPDATE trial SET state = 'running', worker = $2, fence = fence + 1, lease_until = ",
             now!(),
@@ -55,18 +58,18 @@ impl Write for ClaimTrials {
         Box::pin(async move {
             let Claimant { run, worker, limit, lease_millis } = &self.0;
             let claim = sqlx::query(CLAIM).bind(&*run.0).bind(worker.as_str()).bind(*lease_millis).bind(*limit);
-            let mut rows = claim.fetch_all(&mut *connection).await.map_err(failed)?;
+            let mut rows = claim.fetch_all(&mut *transaction.connection).await.map_err(failed)?;
             rows.sort_by_key(|row| row.get::<i64, _>("position"));
-            let mut claimed = Vec::with_capacity(rows.len());
-            for row in rows {
-                let mut trial = trial_of(&row)?;
+            let trials = rows.iter().map(trial_of).collect::<Result<Vec<_>, _>>()?;
+            let mut units = units_of(transaction.connection, run, &trials).await?;
+            let claimed = |(mut trial, row): (Trial, &SqliteRow)| {
+                let units = units.remove(&trial.id).unwrap_or_default();
                 let lease = Lease { run: run.clone(), trial: trial.id.clone(), fence: row.get("fence") };
-                let units = units_of(connection, run, &trial.id).await?;
                 let open_units = units.iter().filter(|unit| unit.is_open).map(|unit| unit.unit.id.clone()).collect();
                 trial.units = units.into_iter().map(|unit| unit.unit).collect();
-                claimed.push(ClaimedTrial { lease, trial, open_units });
-            }
-            Ok(claimed)
+                ClaimedTrial { lease, trial, open_units }
+            };
+            Ok(trials.into_iter().zip(&rows).map(claimed).collect())
         })
     }
 
@@ -89,21 +92,18 @@ impl Write for ClaimTrials {
 impl Write for RenewLeases {
     type Output = Vec<Lease>;
 
-    fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<Self::Output, StoreError>> {
+    fn apply<'a>(&'a self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<Self::Output, StoreError>> {
         const RENEW: &str = concat!(
             "UPDATE trial SET lease_until = ",
             now!(),
-            " + $3 WHERE run = $1 AND worker = $2 AND state = 'running' RETURNING id, fence"
+            " + $3 WHERE run = $1 AND worker = $2 AND state = 'running' AND lease_until > 0 RETURNING id, fence"
         );
         Box::pin(async move {
             let Claimant { run, worker, lease_millis, .. } = &self.0;
             let renew = sqlx::query(RENEW).bind(&*run.0).bind(worker.as_str()).bind(*lease_millis);
-            let rows = renew.fetch_all(connection).await.map_err(failed)?;
-            let lease = |row: &sqlx::sqlite::SqliteRow| Lease {
-                run: run.clone(),
-                trial: TrialId(id(row, "id")),
-                fence: row.get("fence"),
-            };
+            let rows = renew.fetch_all(&mut *transaction.connection).await.map_err(failed)?;
+            let lease =
+                |row: &SqliteRow| Lease { run: run.clone(), trial: TrialId(id(row, "id")), fence: row.get("fence") };
             Ok(rows.iter().map(lease).collect())
         })
     }
@@ -116,7 +116,7 @@ impl Write for ReleaseLease {
         Some(&self.0)
     }
 
-    fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn apply<'a>(&'a self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<(), StoreError>> {
         const RELEASE: &str = "UPDATE trial SET worker = NULL, lease_until = 0, state = CASE WHEN EXISTS (SELECT 1 FROM unit \
              WHERE unit.run = trial.run AND unit.trial = trial.id AND unit.in_plan = 1 AND unit.verdict IS NULL) \
              THEN 'queued' ELSE 'done' END \
@@ -124,7 +124,7 @@ impl Write for ReleaseLease {
         Box::pin(async move {
             let Lease { run, trial, fence } = &self.0;
             let release = sqlx::query(RELEASE).bind(&*run.0).bind(&*trial.0).bind(fence);
-            let released = release.execute(connection).await.map_err(failed)?;
+            let released = release.execute(&mut *transaction.connection).await.map_err(failed)?;
             if released.rows_affected() == 0 { Err(StoreError::LeaseLost) } else { Ok(()) }
         })
     }
@@ -143,24 +143,26 @@ pub(super) struct PlannedUnit {
     is_open: bool,
 }
 
-/// Returns the units of a trial in the order of the plan.
+/// Returns the units of trials in the order of the plan.
 pub(super) async fn units_of(
     connection: &mut SqliteConnection,
     run: &RunId,
-    trial: &TrialId,
-) -> Result<Vec<PlannedUnit>, StoreError> {
-    let sql = "SELECT id, judge, verdict IS NULL AS is_open FROM unit WHERE run = $1 AND trial = $2 AND in_plan = 1 \
-               ORDER BY position";
-    let rows = sqlx::query(sql).bind(&*run.0).bind(&*trial.0).fetch_all(connection).await.map_err(failed)?;
-    let unit = |row: &sqlx::sqlite::SqliteRow| PlannedUnit {
-        unit: Unit { id: UnitId(id(row, "id")), judge: row.get("judge") },
-        is_open: row.get("is_open"),
-    };
-    Ok(rows.iter().map(unit).collect())
+    trials: &[Trial],
+) -> Result<HashMap<TrialId, Vec<PlannedUnit>>, StoreError> {
+    const UNITS: &str = "SELECT trial, id, judge, verdict IS NULL AS is_open FROM unit WHERE run = $1 AND in_plan = 1 \
+         AND trial IN (SELECT value FROM json_each($2)) ORDER BY trial, position";
+    let ids: Vec<&str> = trials.iter().map(|trial| &*trial.id.0).collect();
+    let select = sqlx::query(UNITS).bind(&*run.0).bind(serde_json::json!(ids).to_string());
+    let mut units: HashMap<TrialId, Vec<PlannedUnit>> = HashMap::with_capacity(trials.len());
+    for row in select.fetch_all(connection).await.map_err(failed)? {
+        let unit = Unit { id: UnitId(id(&row, "id")), judge: row.get("judge") };
+        units.entry(TrialId(id(&row, "trial"))).or_default().push(PlannedUnit { unit, is_open: row.get("is_open") });
+    }
+    Ok(units)
 }
 
 /// Returns the trial of a row, without its units.
-pub(super) fn trial_of(row: &sqlx::sqlite::SqliteRow) -> Result<Trial, StoreError> {
+pub(super) fn trial_of(row: &SqliteRow) -> Result<Trial, StoreError> {
     let question: String = row.get("question");
     Ok(Trial {
         id: TrialId(id(row, "id")),

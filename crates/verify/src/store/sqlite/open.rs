@@ -16,14 +16,19 @@ use crate::store::StoreError;
 /// Marks a database as a store of Wharf: "Whrf".
 const APPLICATION_ID: i64 = 0x5768_7266;
 /// The migrations, in order. The version of a database is the number of those that it has.
-const MIGRATIONS: [&str; 2] =
-    [include_str!("../migrations/sqlite/0001.sql"), include_str!("../migrations/sqlite/0002.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("../migrations/sqlite/0001.sql"),
+    include_str!("../migrations/sqlite/0002.sql"),
+    include_str!("../migrations/sqlite/0003.sql"),
+];
 /// How long a connection waits for other processes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Connections for reading.
 const MAX_READERS: u32 = 2;
-/// Page cache of a connection, in KiB. The rows of a run are written and read once, so more does not help.
-const CACHE_KIB: u32 = 1024;
+/// Page cache of the connection that writes, in KiB. The rows of a run are written and read once, so more does not help.
+const WRITER_CACHE_KIB: u32 = 512;
+/// Page cache of a connection that reads, in KiB.
+const READER_CACHE_KIB: u32 = 256;
 
 /// Limits of a store, for tests of a full disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +56,7 @@ pub(super) async fn open(path: &Path, options: SqliteOptions) -> Result<Connecti
         .acquire_timeout(BUSY_TIMEOUT)
         .idle_timeout(None)
         .max_lifetime(None)
-        .connect_lazy_with(settings(path).read_only(true));
+        .connect_lazy_with(settings(path, READER_CACHE_KIB).read_only(true));
     Ok(Connections { writer, readers })
 }
 
@@ -72,19 +77,19 @@ fn create_private(path: &Path) -> io::Result<()> {
     }
 }
 
-fn settings(path: &Path) -> SqliteConnectOptions {
+fn settings(path: &Path, cache_kib: u32) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(PathBuf::from(path))
         .busy_timeout(BUSY_TIMEOUT)
         .foreign_keys(true)
         .synchronous(SqliteSynchronous::Full)
         // A negative number is a size in KiB.
-        .pragma("cache_size", format!("-{CACHE_KIB}"))
+        .pragma("cache_size", format!("-{cache_kib}"))
 }
 
 /// Opens the connection for writing. Only this one changes the journal mode.
 async fn connect(path: &Path, options: SqliteOptions) -> Result<SqliteConnection, sqlx::Error> {
-    let settings = settings(path).journal_mode(SqliteJournalMode::Wal);
+    let settings = settings(path, WRITER_CACHE_KIB).journal_mode(SqliteJournalMode::Wal);
     let deadline = tokio::time::Instant::now() + BUSY_TIMEOUT;
     let mut connection = loop {
         match SqliteConnection::connect_with(&settings).await {

@@ -39,7 +39,8 @@ pub(super) async fn runs(readers: &SqlitePool) -> Result<Vec<RunSummary>, StoreE
 pub(super) async fn run(readers: &SqlitePool, run: &RunId) -> Result<(RunSummary, Value), StoreError> {
     let mut connection = readers.acquire().await.map_err(failed)?;
     let row = run_row(&mut connection, run).await?;
-    let settings: String = row.get("settings");
+    let select = sqlx::query_scalar("SELECT settings FROM run_settings WHERE run = $1").bind(&*run.0);
+    let settings: String = select.fetch_one(&mut *connection).await.map_err(|error| damaged(&error))?;
     let settings = serde_json::from_str(&settings).map_err(|error| damaged(&error))?;
     Ok((summary(&row)?, settings))
 }
@@ -77,12 +78,11 @@ pub(super) async fn trials(readers: &SqlitePool, run: &RunId, skip: u64, limit: 
     let mut connection = readers.acquire().await.map_err(failed)?;
     run_row(&mut connection, run).await?;
     let select = sqlx::query(sql).bind(&*run.0).bind(i64::from(limit)).bind(i64::try_from(skip).unwrap_or(i64::MAX));
-    let mut trials = Vec::new();
-    for row in select.fetch_all(&mut *connection).await.map_err(failed)? {
-        let mut trial = trial_of(&row)?;
-        let units = units_of(&mut connection, run, &trial.id).await?;
-        trial.units = units.into_iter().map(|unit| unit.unit).collect();
-        trials.push(trial);
+    let rows = select.fetch_all(&mut *connection).await.map_err(failed)?;
+    let mut trials = rows.iter().map(trial_of).collect::<Result<Vec<_>, _>>()?;
+    let mut units = units_of(&mut connection, run, &trials).await?;
+    for trial in &mut trials {
+        trial.units = units.remove(&trial.id).into_iter().flatten().map(|unit| unit.unit).collect();
     }
     Ok(trials)
 }

@@ -1,12 +1,15 @@
 //! Runs and their plans.
 
+use std::sync::Arc;
+
 use sqlx::SqliteConnection;
 use wharf_protocol::BoxFuture;
 
 use crate::ids::RunId;
-use crate::plan::Trial;
+use crate::plan::Trials;
 use crate::store::{NewRun, Rerun, RunState, StoreError};
 
+use super::transaction::Transaction;
 use super::writer::Write;
 use super::{failed, json_name, now};
 
@@ -19,7 +22,7 @@ pub(super) struct SetState {
 
 pub(super) struct SetPlan {
     pub(super) run: RunId,
-    pub(super) trials: Vec<Trial>,
+    pub(super) trials: Arc<dyn Trials>,
 }
 
 pub(super) struct RerunUnits {
@@ -30,17 +33,16 @@ pub(super) struct RerunUnits {
 impl Write for CreateRun {
     type Output = ();
 
-    fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn apply<'a>(&'a self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<(), StoreError>> {
         const CREATE: &str =
-            concat!("INSERT INTO run (id, benchmark, settings, created, state) VALUES ($1, $2, $3, ", now!(), ", $4)");
+            concat!("INSERT INTO run (id, benchmark, created, state) VALUES ($1, $2, ", now!(), ", $3)");
+        const SETTINGS: &str = "INSERT INTO run_settings (run, settings) VALUES ($1, $2)";
         Box::pin(async move {
             let NewRun { id, benchmark, settings } = &self.0;
-            let create = sqlx::query(CREATE)
-                .bind(&*id.0)
-                .bind(benchmark)
-                .bind(settings.to_string())
-                .bind(json_name(&RunState::Running));
-            create.execute(connection).await.map_err(failed)?;
+            let create = sqlx::query(CREATE).bind(&*id.0).bind(benchmark).bind(json_name(&RunState::Running));
+            create.execute(&mut *transaction.connection).await.map_err(failed)?;
+            let store_settings = sqlx::query(SETTINGS).bind(&*id.0).bind(settings.to_string());
+            store_settings.execute(&mut *transaction.connection).await.map_err(failed)?;
             Ok(())
         })
     }
@@ -49,10 +51,11 @@ impl Write for CreateRun {
 impl Write for SetState {
     type Output = ();
 
-    fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn apply<'a>(&'a self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let update = sqlx::query("UPDATE run SET state = $2 WHERE id = $1").bind(&*self.run.0);
-            let updated = update.bind(json_name(&self.state)).execute(connection).await.map_err(failed)?;
+            let updated =
+                update.bind(json_name(&self.state)).execute(&mut *transaction.connection).await.map_err(failed)?;
             if updated.rows_affected() == 0 { Err(StoreError::UnknownRun(self.run.clone())) } else { Ok(()) }
         })
     }
@@ -61,7 +64,7 @@ impl Write for SetState {
 impl Write for SetPlan {
     type Output = ();
 
-    fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn apply<'a>(&'a self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<(), StoreError>> {
         const TRIAL: &str = "INSERT INTO trial (run, id, position, in_plan, question, model, replicate, state) \
              VALUES ($1, $2, $3, 1, $4, $5, $6, 'queued') ON CONFLICT (run, id) DO UPDATE SET position = excluded.position, \
              in_plan = 1, question = excluded.question, model = excluded.model, replicate = excluded.replicate";
@@ -70,9 +73,9 @@ impl Write for SetPlan {
              judge = excluded.judge";
         Box::pin(async move {
             let run = &*self.run.0;
-            exists(connection, &self.run).await?;
+            exists(transaction.connection, &self.run).await?;
             for clear in ["UPDATE trial SET in_plan = 0 WHERE run = $1", "UPDATE unit SET in_plan = 0 WHERE run = $1"] {
-                sqlx::query(clear).bind(run).execute(&mut *connection).await.map_err(failed)?;
+                sqlx::query(clear).bind(run).execute(&mut *transaction.connection).await.map_err(failed)?;
             }
             let mut unit_position = 0_i64;
             for (position, trial) in self.trials.iter().enumerate() {
@@ -83,15 +86,15 @@ impl Write for SetPlan {
                     .bind(trial.question.as_str())
                     .bind(&trial.model)
                     .bind(i64::from(trial.replicate));
-                insert.execute(&mut *connection).await.map_err(failed)?;
+                insert.execute(&mut *transaction.connection).await.map_err(failed)?;
                 for unit in &trial.units {
                     let insert = sqlx::query(UNIT).bind(run).bind(&*unit.id.0).bind(&*trial.id.0);
                     let insert = insert.bind(unit_position).bind(&unit.judge);
-                    insert.execute(&mut *connection).await.map_err(failed)?;
+                    insert.execute(&mut *transaction.connection).await.map_err(failed)?;
                     unit_position += 1;
                 }
             }
-            recount(connection, &self.run).await
+            recount(transaction, &self.run).await
         })
     }
 }
@@ -99,7 +102,7 @@ impl Write for SetPlan {
 impl Write for RerunUnits {
     type Output = u64;
 
-    fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<u64, StoreError>> {
+    fn apply<'a>(&'a self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<u64, StoreError>> {
         // The units of the trials that no worker is running.
         const DISCARD: &str = concat!(
             "UPDATE step SET state = 'discarded' WHERE run = $1 AND trial IN (SELECT unit.trial FROM unit \
@@ -127,20 +130,20 @@ impl Write for RerunUnits {
         );
         Box::pin(async move {
             let run = &*self.run.0;
-            exists(connection, &self.run).await?;
+            exists(transaction.connection, &self.run).await?;
             let clear = match &self.which {
                 Rerun::Verdict(verdict) => {
                     let verdict = json_name(verdict);
                     let discard = sqlx::query(DISCARD).bind(run).bind(verdict.clone());
-                    discard.execute(&mut *connection).await.map_err(failed)?;
+                    discard.execute(&mut *transaction.connection).await.map_err(failed)?;
                     sqlx::query(CLEAR_TRIALS).bind(run).bind(verdict)
                 }
                 Rerun::ProviderFailures => {
                     sqlx::query(CLEAR_UNITS).bind(run).bind(json_name(&crate::outcome::FailureGroup::Retry))
                 }
             };
-            let units = clear.execute(&mut *connection).await.map_err(failed)?.rows_affected();
-            recount(connection, &self.run).await?;
+            let units = clear.execute(&mut *transaction.connection).await.map_err(failed)?.rows_affected();
+            recount(transaction, &self.run).await?;
             Ok(units)
         })
     }
@@ -155,7 +158,7 @@ async fn exists(connection: &mut SqliteConnection, run: &RunId) -> Result<(), St
 }
 
 /// Sets the counters of a run and the states of its trials from its units.
-async fn recount(connection: &mut SqliteConnection, run: &RunId) -> Result<(), StoreError> {
+async fn recount(transaction: &mut Transaction<'_>, run: &RunId) -> Result<(), StoreError> {
     const TRIALS: &str = "UPDATE trial SET state = CASE WHEN EXISTS (SELECT 1 FROM unit WHERE unit.run = trial.run \
          AND unit.trial = trial.id AND unit.in_plan = 1 AND unit.verdict IS NULL) THEN 'queued' ELSE 'done' END \
          WHERE run = $1 AND state <> 'running'";
@@ -166,8 +169,10 @@ async fn recount(connection: &mut SqliteConnection, run: &RunId) -> Result<(), S
          invalid = (SELECT COUNT(*) FROM unit WHERE run = $1 AND in_plan = 1 AND verdict = 'invalid'), \
          indeterminate = (SELECT COUNT(*) FROM unit WHERE run = $1 AND in_plan = 1 AND verdict = 'indeterminate') \
          WHERE id = $1";
+    // Earlier writes of the transaction are in these numbers already.
+    transaction.write_counters().await?;
     for sql in [TRIALS, COUNTERS] {
-        sqlx::query(sql).bind(&*run.0).execute(&mut *connection).await.map_err(failed)?;
+        sqlx::query(sql).bind(&*run.0).execute(&mut *transaction.connection).await.map_err(failed)?;
     }
     Ok(())
 }

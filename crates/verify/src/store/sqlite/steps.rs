@@ -10,13 +10,9 @@ use crate::store::{Lease, StoreError};
 
 use super::blob::{self, Blob};
 use super::leases::is_held;
+use super::transaction::Transaction;
 use super::writer::Write;
 use super::{failed, json_name};
-
-/// Tokens of one step that count at most. A provider may report any number, and totals must not overflow.
-const MAX_STEP_TOKENS: u64 = 1_000_000_000_000;
-/// The cost of one step that counts at most, in US dollars.
-const MAX_STEP_COST_USD: f64 = 1_000.0;
 
 /// The intent of a step.
 pub(super) struct BeginStep {
@@ -111,8 +107,9 @@ impl Write for BeginStep {
         true
     }
 
-    fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<StepStart, StoreError>> {
+    fn apply<'a>(&'a self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<StepStart, StoreError>> {
         Box::pin(async move {
+            let connection = &mut *transaction.connection;
             if let Some(id) = self.begin_first(connection).await? {
                 return Ok(StepStart::Execute(id));
             }
@@ -175,24 +172,6 @@ impl FinishStep {
         })
     }
 
-    async fn add_to_totals(&self, connection: &mut SqliteConnection) -> Result<(), StoreError> {
-        const ADD: &str = "UPDATE run SET input_tokens = input_tokens + $2, output_tokens = output_tokens + $3, \
-             cache_read_tokens = cache_read_tokens + $4, cache_write_tokens = cache_write_tokens + $5, \
-             reasoning_tokens = reasoning_tokens + $6, \
-             cost_nanos = CASE WHEN $7 IS NULL THEN cost_nanos ELSE COALESCE(cost_nanos, 0) + $7 END WHERE id = $1";
-        let tokens = |count: u64| i64::try_from(count.min(MAX_STEP_TOKENS)).unwrap_or_default();
-        let add = sqlx::query(ADD)
-            .bind(&*self.lease.run.0)
-            .bind(tokens(self.usage.input_tokens))
-            .bind(tokens(self.usage.output_tokens))
-            .bind(tokens(self.usage.cache_read_tokens))
-            .bind(tokens(self.usage.cache_write_tokens))
-            .bind(tokens(self.usage.reasoning_tokens))
-            .bind(self.usage.cost_usd.map(nanos));
-        add.execute(connection).await.map_err(failed)?;
-        Ok(())
-    }
-
     async fn is_done(&self, connection: &mut SqliteConnection) -> Result<bool, StoreError> {
         let sql = "SELECT 1 FROM step WHERE id = $1 AND run = $2 AND trial = $3 AND fence = $4 AND state = 'done' \
                    AND result = $5";
@@ -217,10 +196,13 @@ impl Write for FinishStep {
         true
     }
 
-    fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn apply<'a>(&'a self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<(), StoreError>> {
+        // Two statements in one call: each call is a message to the thread of the connection and back.
         const FINISH: &str = "UPDATE step SET state = 'done', failed = $5, result = $6, usage = $7, millis = $8 \
              WHERE id = $1 AND run = $2 AND trial = $3 AND fence = $4 AND state = 'started' AND EXISTS (SELECT 1 FROM trial \
-             WHERE trial.run = $2 AND trial.id = $3 AND trial.fence = $4 AND trial.state = 'running')";
+             WHERE trial.run = $2 AND trial.id = $3 AND trial.fence = $4 AND trial.state = 'running') RETURNING id; \
+             INSERT INTO blob (hash, size, bytes) SELECT $6, $9, $10 WHERE EXISTS (SELECT 1 FROM step WHERE id = $1 \
+             AND run = $2 AND trial = $3 AND fence = $4 AND result = $6) ON CONFLICT (hash) DO NOTHING";
         Box::pin(async move {
             let finish = sqlx::query(FINISH)
                 .bind(self.step)
@@ -230,18 +212,21 @@ impl Write for FinishStep {
                 .bind(i64::from(self.failed))
                 .bind(&self.body.hash)
                 .bind(&self.usage_json)
-                .bind(self.millis);
-            if finish.execute(&mut *connection).await.map_err(failed)?.rows_affected() == 0 {
-                if !is_held(connection, &self.lease).await? {
+                .bind(self.millis)
+                .bind(self.body.size)
+                .bind(&self.body.compressed);
+            if finish.fetch_all(&mut *transaction.connection).await.map_err(failed)?.is_empty() {
+                if !is_held(transaction.connection, &self.lease).await? {
                     return Err(StoreError::LeaseLost);
                 }
                 // The same result a second time changes nothing.
-                let is_done = self.is_done(connection).await?;
+                let is_done = self.is_done(transaction.connection).await?;
                 let unknown = || StoreError::Failed(format!("step {} was not started by this worker", self.step));
                 return if is_done { Ok(()) } else { Err(unknown()) };
             }
-            self.body.write(connection).await?;
-            self.add_to_totals(connection).await
+            failpoint::hit(Failpoint::AfterBlobWrite);
+            transaction.count_usage(&self.lease.run, &self.usage);
+            Ok(())
         })
     }
 
@@ -284,11 +269,4 @@ pub(super) fn result_of(row: &SqliteRow) -> Result<StepResult, StoreError> {
         usage: serde_json::from_str(usage.as_deref().unwrap_or("{}")).map_err(|error| damaged(&error))?,
         millis: u64::try_from(millis.unwrap_or_default()).unwrap_or_default(),
     })
-}
-
-/// Returns billionths of a US dollar.
-#[expect(clippy::cast_possible_truncation, reason = "the number is far smaller than the type allows")]
-fn nanos(cost_usd: f64) -> i64 {
-    // A cost that is not a number counts as none.
-    (cost_usd.clamp(0.0, MAX_STEP_COST_USD) * 1e9).round() as i64
 }

@@ -9,6 +9,7 @@ use crate::store::{Lease, StoreError};
 
 use super::blob::Blob;
 use super::leases::is_held;
+use super::transaction::Transaction;
 use super::writer::Write;
 use super::{failed, json_name};
 
@@ -84,15 +85,19 @@ impl Write for FinishUnit {
         Some(&self.lease)
     }
 
-    fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn apply<'a>(&'a self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<(), StoreError>> {
         const FINISH: &str = "UPDATE unit SET verdict = $5, failure_group = $6, failure_category = $7, response = $8, \
              turns = $9, tool_calls = $10, input_tokens = $11, output_tokens = $12, cost_usd = $13, millis = $14, \
              result = $15, trace = $16, fence = $4 \
              WHERE run = $1 AND trial = $2 AND id = $3 AND verdict IS NULL AND EXISTS (SELECT 1 FROM trial \
-             WHERE trial.run = $1 AND trial.id = $2 AND trial.fence = $4 AND trial.state = 'running') RETURNING in_plan";
+             WHERE trial.run = $1 AND trial.id = $2 AND trial.fence = $4 AND trial.state = 'running') RETURNING in_plan; \
+             INSERT INTO blob (hash, size, bytes) SELECT $15, $17, $18 WHERE EXISTS (SELECT 1 FROM unit WHERE run = $1 \
+             AND id = $3 AND fence = $4 AND result = $15) ON CONFLICT (hash) DO NOTHING; \
+             INSERT INTO blob (hash, size, bytes) SELECT $16, $19, $20 WHERE EXISTS (SELECT 1 FROM unit WHERE run = $1 \
+             AND id = $3 AND fence = $4 AND trace = $16) ON CONFLICT (hash) DO NOTHING";
         Box::pin(async move {
             let columns = &self.columns;
-            let finish = sqlx::query_scalar(FINISH)
+            let finish = sqlx::query_scalar::<_, bool>(FINISH)
                 .bind(&*self.lease.run.0)
                 .bind(&*self.lease.trial.0)
                 .bind(&self.unit)
@@ -108,29 +113,24 @@ impl Write for FinishUnit {
                 .bind(columns.cost_usd)
                 .bind(columns.millis)
                 .bind(&self.result.hash)
-                .bind(&self.trace.hash);
-            let Some(in_plan) = finish.fetch_optional(&mut *connection).await.map_err(failed)? else {
-                if !is_held(connection, &self.lease).await? {
+                .bind(&self.trace.hash)
+                .bind(self.result.size)
+                .bind(&self.result.compressed)
+                .bind(self.trace.size)
+                .bind(&self.trace.compressed);
+            let finished = finish.fetch_all(&mut *transaction.connection).await.map_err(failed)?;
+            let Some(&is_in_plan) = finished.first() else {
+                if !is_held(transaction.connection, &self.lease).await? {
                     return Err(StoreError::LeaseLost);
                 }
-                let is_done = self.is_done(connection).await?;
+                let is_done = self.is_done(transaction.connection).await?;
                 let refused = || StoreError::Failed(format!("unit `{}` is unknown or has another result", self.unit));
                 return if is_done { Ok(()) } else { Err(refused()) };
             };
-            self.result.write(connection).await?;
-            self.trace.write(connection).await?;
-            failpoint::hit(Failpoint::BeforeCounters);
-            let in_plan: i64 = in_plan;
-            if in_plan == 0 {
-                return Ok(());
+            failpoint::hit(Failpoint::AfterBlobWrite);
+            if is_in_plan {
+                transaction.count_verdict(&self.lease.run, self.verdict);
             }
-            let counter = match self.verdict {
-                Verdict::Passed => "UPDATE run SET passed = passed + 1 WHERE id = $1",
-                Verdict::Failed => "UPDATE run SET failed = failed + 1 WHERE id = $1",
-                Verdict::Invalid => "UPDATE run SET invalid = invalid + 1 WHERE id = $1",
-                Verdict::Indeterminate => "UPDATE run SET indeterminate = indeterminate + 1 WHERE id = $1",
-            };
-            sqlx::query(counter).bind(&*self.lease.run.0).execute(connection).await.map_err(failed)?;
             Ok(())
         })
     }

@@ -15,6 +15,7 @@ use crate::failpoint::{self, Failpoint};
 use crate::store::{Commit, Lease, StoreError};
 
 use super::failed;
+use super::transaction::Transaction;
 
 /// Queued writes. Callers wait beyond that.
 const QUEUE_SIZE: usize = 1024;
@@ -29,8 +30,8 @@ pub(super) trait Write: Send + Sync + 'static {
     /// What the caller gets.
     type Output: Send + Sync + 'static;
 
-    /// Makes the change within the current transaction.
-    fn apply<'a>(&'a self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, Result<Self::Output, StoreError>>;
+    /// Makes the change.
+    fn apply<'a>(&'a self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<Self::Output, StoreError>>;
 
     /// Returns whether the change is in the database, after a commit whose outcome is unknown.
     fn is_recorded<'a>(
@@ -70,7 +71,7 @@ trait AnyQueued: Send {
     fn is_urgent(&self) -> bool;
 
     /// Applies the write. Returns whether the transaction must be rolled back.
-    fn apply<'a>(&'a mut self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, bool>;
+    fn apply<'a>(&'a mut self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, bool>;
 
     /// Replaces the outcome by an error unless the write is in the database.
     fn confirm<'a>(&'a mut self, error: &'a StoreError, connection: &'a mut SqliteConnection) -> BoxFuture<'a, ()>;
@@ -91,9 +92,9 @@ impl<W: Write> AnyQueued for Queued<W> {
         self.write.is_urgent()
     }
 
-    fn apply<'a>(&'a mut self, connection: &'a mut SqliteConnection) -> BoxFuture<'a, bool> {
+    fn apply<'a>(&'a mut self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, bool> {
         Box::pin(async move {
-            let outcome = self.write.apply(connection).await;
+            let outcome = self.write.apply(transaction).await;
             let must_roll_back = matches!(outcome, Err(StoreError::Failed(_)));
             self.outcome = Some(outcome);
             must_roll_back
@@ -254,14 +255,18 @@ async fn transaction(connection: &mut SqliteConnection, batch: &mut [Box<dyn Any
         }
         return true;
     }
+    let mut transaction = Transaction::new(connection);
     for write in batch.iter_mut() {
-        if write.apply(connection).await {
+        if write.apply(&mut transaction).await {
             // Some errors end the transaction by themselves, so this one may fail.
             let _ = execute(connection, "ROLLBACK").await;
             return batch.len() == 1;
         }
     }
-    error = execute(connection, "COMMIT").await.err();
+    error = transaction.write_counters().await.err();
+    if error.is_none() {
+        error = execute(connection, "COMMIT").await.err();
+    }
     if failpoint::hit(Failpoint::AfterCommit) {
         error = Some(StoreError::Failed("the outcome of the commit is unknown".to_owned()));
     }
@@ -293,7 +298,7 @@ mod tests {
     impl Write for Named {
         type Output = ();
 
-        fn apply<'a>(&'a self, _: &'a mut SqliteConnection) -> BoxFuture<'a, Result<(), StoreError>> {
+        fn apply<'a>(&'a self, _: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<(), StoreError>> {
             Box::pin(async { Ok(()) })
         }
 

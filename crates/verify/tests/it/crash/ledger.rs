@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -15,24 +15,48 @@ const SOON: Duration = Duration::from_secs(30);
 pub(crate) struct Ledger {
     pub(crate) port: u16,
     folder: TempDir,
+    gate: Arc<Gate>,
+}
+
+/// Whether requests are answered.
+struct Gate {
+    is_open: Mutex<bool>,
+    opened: Condvar,
 }
 
 impl Ledger {
     /// Starts the provider in this process, which is not the one that is killed. Each answer takes `delay`.
     pub(crate) fn start(delay: Duration) -> Self {
+        Self::start_with(delay, true)
+    }
+
+    /// Starts a provider that takes requests, and answers when it is opened.
+    pub(crate) fn start_closed() -> Self {
+        Self::start_with(Duration::ZERO, false)
+    }
+
+    fn start_with(delay: Duration, is_open: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let file = OpenOptions::new().create(true).append(true).open(folder.path().join("ledger")).unwrap();
         let file = Arc::new(Mutex::new(file));
+        let gate = Arc::new(Gate { is_open: Mutex::new(is_open), opened: Condvar::new() });
+        let shared = Arc::clone(&gate);
         // The threads end with the process of the test.
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (stream, file) = (stream.unwrap(), Arc::clone(&file));
-                std::thread::spawn(move || answer(stream, &file, delay));
+                let (stream, file, gate) = (stream.unwrap(), Arc::clone(&file), Arc::clone(&shared));
+                std::thread::spawn(move || answer(stream, &file, &gate, delay));
             }
         });
-        Self { port, folder }
+        Self { port, folder, gate }
+    }
+
+    /// Answers all requests, also those that wait.
+    pub(crate) fn open(&self) {
+        *self.gate.is_open.lock().unwrap() = true;
+        self.gate.opened.notify_all();
     }
 
     /// Returns how often each step was paid for.
@@ -55,7 +79,7 @@ impl Ledger {
 }
 
 /// The payment happens when the request arrives: a client that dies while it waits has paid.
-fn answer(mut stream: TcpStream, file: &Mutex<File>, delay: Duration) {
+fn answer(mut stream: TcpStream, file: &Mutex<File>, gate: &Gate, delay: Duration) {
     let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
     let Some(Ok(request)) = lines.next() else { return };
     for line in lines {
@@ -66,6 +90,7 @@ fn answer(mut stream: TcpStream, file: &Mutex<File>, delay: Duration) {
     }
     let key = request.split(' ').nth(1).unwrap().trim_start_matches('/').to_owned();
     writeln!(file.lock().unwrap(), "{key}").unwrap();
+    drop(gate.opened.wait_while(gate.is_open.lock().unwrap(), |is_open| !*is_open).unwrap());
     std::thread::sleep(delay);
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
 }

@@ -35,7 +35,7 @@ pub(crate) const POINTS: [(&str, u32, RangeInclusive<usize>); 9] = [
     ("after_claim", 0, 0..=0),
     ("after_intent", 7, 0..=0),
     ("before_result", 7, 1..=1),
-    ("during_blob_write", 3, 1..=1),
+    ("after_blob_write", 3, 1..=1),
     ("after_result", 7, 0..=0),
     // The result of the last step is queued, and may not be on disk yet.
     ("before_finalize", 2, 0..=1),
@@ -214,7 +214,7 @@ fn failpoint_named(name: &str) -> Failpoint {
         "after_claim" => Failpoint::AfterClaim,
         "after_intent" => Failpoint::AfterIntent,
         "before_result" => Failpoint::BeforeResult,
-        "during_blob_write" => Failpoint::DuringBlobWrite,
+        "after_blob_write" => Failpoint::AfterBlobWrite,
         "after_result" => Failpoint::AfterResult,
         "before_finalize" => Failpoint::BeforeFinalize,
         "before_counters" => Failpoint::BeforeCounters,
@@ -295,5 +295,5 @@ async fn planned_once(store: &SqliteStore, count: u32) {
     };
     // Another process may have created it since.
     let _ = store.create_run(&new).await;
-    store.set_plan(&run_id("run"), &plan).await.unwrap();
+    store.set_plan(&run_id("run"), std::sync::Arc::new(plan)).await.unwrap();
 }

@@ -172,7 +172,7 @@ async fn the_steering_judge_is_a_part_of_the_trial_where_it_decides() {
         let mut setup = Setup::new(question(scenario), &talking(&[]), &judge_says(right()));
         setup.judges = judges.iter().map(|label| judge_model(label, &judge_says(right()))).collect();
         async move {
-            let trial = setup.plan(&setup.tool_sets().await).unwrap().trials.remove(0);
+            let trial = setup.plan(&setup.tool_sets().await).unwrap().trials().next().unwrap();
             (trial.id, trial.units)
         }
     };

@@ -1,10 +1,10 @@
 //! Which run is resumed, and what of it runs again.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::Value;
 use wharf::verify::store::Rerun;
-use wharf::verify::{Benchmark, Plan, RunId, RunStore, StoreError, Trial, Verdict};
+use wharf::verify::{Benchmark, Plan, QuestionId, RunId, RunStore, StoreError, Trial, Verdict};
 
 use super::super::args::{RerunArg, VerifyRun};
 use crate::error::{UsageError, usage_error};
@@ -142,23 +142,20 @@ fn asks_the_same(stored: &Value, wanted: &Value) -> bool {
 
 /// The parts of a plan, whatever the ids that its contents have now.
 struct PlannedParts<'a> {
-    answers: HashSet<(&'a str, &'a str, u32)>,
-    judges: HashSet<&'a str>,
+    answers: HashSet<(&'a QuestionId, &'a str)>,
+    replicates: u32,
+    judges: BTreeSet<&'a str>,
 }
 
 impl<'a> PlannedParts<'a> {
     fn new(plan: &'a Plan) -> Self {
-        let answers = plan.trials.iter().map(key).collect();
-        let units = plan.trials.iter().flat_map(|trial| &trial.units);
-        Self { answers, judges: units.filter_map(|unit| unit.judge.as_deref()).collect() }
+        Self { answers: plan.answers().collect(), replicates: plan.replicates(), judges: plan.judges() }
     }
 
     fn contain(&self, trial: &Trial) -> bool {
         let mut judges = trial.units.iter().filter_map(|unit| unit.judge.as_deref());
-        self.answers.contains(&key(trial)) && judges.all(|judge| self.judges.contains(judge))
+        self.answers.contains(&(&trial.question, &trial.model))
+            && trial.replicate <= self.replicates
+            && judges.all(|judge| self.judges.contains(judge))
     }
-}
-
-fn key(trial: &Trial) -> (&str, &str, u32) {
-    (trial.question.as_str(), &trial.model, trial.replicate)
 }
