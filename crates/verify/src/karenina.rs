@@ -11,10 +11,11 @@ mod omission;
 mod preset;
 mod python;
 mod rating;
+mod scenario;
 mod template_source;
 
 pub use export::{Export, export};
 pub use import::{Import, ImportError, import};
-pub use omission::{Omission, Omitted, Subject};
+pub use omission::{Omission, Omitted, ScenarioProblem, Subject};
 pub use preset::{KareninaPreset, preset};
 pub use template_source::HandWritten;

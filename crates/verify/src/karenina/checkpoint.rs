@@ -29,9 +29,9 @@ pub(super) struct Checkpoint {
     #[serde(default)]
     pub(super) rating: Option<Vec<Rating>>,
     pub(super) data_feed_element: Vec<Item>,
-    /// Scenarios.
+    /// Scenarios. They are read one by one, so that an invalid one does not spoil the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) has_part: Option<Vec<Scenario>>,
+    pub(super) has_part: Option<Vec<Value>>,
     #[serde(default)]
     pub(super) additional_property: Option<Vec<Property>>,
 }
@@ -122,13 +122,6 @@ pub(super) struct Property {
     pub(super) name: String,
     #[serde(default)]
     pub(super) value: Value,
-}
-
-/// A scenario; only its name is read.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Scenario {
-    #[serde(default)]
-    pub(super) name: String,
 }
 
 impl Property {

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::checkpoint::{Answer, Checkpoint, Item, Property, Question as QuestionItem, Rating, SourceCode};
 use super::omission::{Omission, Omitted, Subject};
 use super::rating::{self, Scope};
+use super::scenario;
 use super::template_source;
 use crate::benchmark::{Benchmark, Question};
 
@@ -87,6 +88,17 @@ pub fn export(benchmark: &Benchmark) -> Export {
             },
         }
     };
+    let mut scenarios = Vec::new();
+    for question in &benchmark.questions {
+        let Some(of) = &question.scenario else { continue };
+        let mut omitted = Vec::new();
+        scenarios.extend(scenario::write(question, of, &mut omitted).map(|part| json!(part)));
+        if !question.rubric.is_empty() {
+            omitted.push(Omitted::Key { key: "rubric" });
+        }
+        let subject = Subject::Scenario(question.id.to_string());
+        omissions.extend(omitted.into_iter().map(|omitted| Omission { subject: subject.clone(), omitted }));
+    }
     let mut metadata = benchmark.metadata.clone();
     let (date_created, date_modified) = take_dates(&mut metadata);
     let version = metadata.shift_remove("version");
@@ -101,8 +113,8 @@ pub fn export(benchmark: &Benchmark) -> Export {
         date_created,
         date_modified,
         rating: ratings(&benchmark.defaults.rubric, Scope::Global),
-        data_feed_element: benchmark.questions.iter().map(item).collect(),
-        has_part: None,
+        data_feed_element: benchmark.questions.iter().filter(|of| of.scenario.is_none()).map(item).collect(),
+        has_part: (!scenarios.is_empty()).then_some(scenarios),
         additional_property: Some(metadata.into_iter().map(|(name, value)| Property::new(name, value)).collect()),
     };
     Export { file: json!(checkpoint), omissions }

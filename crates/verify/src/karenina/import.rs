@@ -6,8 +6,9 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::checkpoint::{Checkpoint, Item, Rating, properties, unwrapped};
-use super::omission::{Omission, Omitted, Subject};
+use super::omission::{Omission, Omitted, ScenarioProblem, Subject};
 use super::rating::{self, Scope};
+use super::scenario::{self, ScenarioRead};
 use super::template_source::{self, HandWritten};
 use crate::benchmark::{Benchmark, InvalidBenchmark};
 use crate::digest::digest;
@@ -71,14 +72,14 @@ pub fn import(text: &str, hand_written: HandWritten) -> Result<Import, ImportErr
     let of_benchmark = properties(checkpoint.additional_property.as_ref());
     let ratings = checkpoint.rating.iter().flatten().cloned().chain(rating::legacy_traits(&of_benchmark));
     let shared: Vec<String> = ratings.filter_map(|rating| importer.take_trait(&rating, None)).collect();
-    let questions: Vec<Value> =
+    let mut questions: Vec<Value> =
         checkpoint.data_feed_element.iter().filter_map(|item| importer.question(item, !shared.is_empty())).collect();
-    for scenario in checkpoint.has_part.iter().flatten() {
-        importer.omit(Subject::Scenario(scenario.name.clone()), Omitted::Scenario);
-    }
+    let scenarios = checkpoint.has_part.as_deref().unwrap_or_default();
+    questions.extend(scenarios.iter().filter_map(|part| importer.scenario(part)));
+    let questions_found = checkpoint.data_feed_element.len() + scenarios.len();
     let Importer { traits, omissions, .. } = importer;
     if questions.is_empty() {
-        return Err(ImportError::NothingLeft { questions_found: checkpoint.data_feed_element.len(), omissions });
+        return Err(ImportError::NothingLeft { questions_found, omissions });
     }
     let mut file = Map::new();
     let name: String = checkpoint.name.trim().chars().take(256).collect();
@@ -100,7 +101,7 @@ pub fn import(text: &str, hand_written: HandWritten) -> Result<Import, ImportErr
     }
     let file = Value::Object(file);
     parse(&file)?;
-    Ok(Import { file, questions_found: checkpoint.data_feed_element.len(), questions: count, omissions })
+    Ok(Import { file, questions_found, questions: count, omissions })
 }
 
 /// Applies all rules of benchmark files.
@@ -226,11 +227,32 @@ impl Importer {
         Some(question)
     }
 
+    /// Reads a scenario into a question. `None` if it is left out.
+    fn scenario(&mut self, part: &Value) -> Option<Value> {
+        let ScenarioRead { name, question, omitted } = scenario::read(part, self.hand_written);
+        let subject = Subject::Scenario(name.clone());
+        for omitted in omitted {
+            self.omit(subject.clone(), omitted);
+        }
+        let mut question = question?;
+        question["id"] = "q".into();
+        if let Some(message) = broken_rule(&json!({"questions": [question]})) {
+            self.omit(subject, Omitted::Scenario(ScenarioProblem::Invalid { message }));
+            return None;
+        }
+        question["id"] = self.unique_id(Some(&name), &name).into();
+        Some(question)
+    }
+
     /// Returns the id of a question, or another one if it is invalid or repeated here.
     fn question_id(&mut self, item: &Item) -> String {
-        let text = &item.item.text;
-        let derived = || format!("question-{}", digest(text).chars().take(12).collect::<String>());
-        let written = item.id.clone().unwrap_or_else(derived);
+        self.unique_id(item.id.as_deref(), &item.item.text)
+    }
+
+    /// Returns an id as written, or one that is derived from a text.
+    fn unique_id(&mut self, given: Option<&str>, text: &str) -> String {
+        let derived = || format!("question-{}", digest(&text).chars().take(12).collect::<String>());
+        let written = given.map_or_else(derived, str::to_owned);
         let valid = if written.parse::<QuestionId>().is_ok() { written.clone() } else { derived() };
         let mut id = valid.clone();
         let mut number = 1;
@@ -239,7 +261,7 @@ impl Importer {
             let short: String = valid.chars().take(100).collect();
             id = format!("{short}-{number}");
         }
-        if item.id.is_some() && id != written {
+        if given.is_some() && id != written {
             self.omit(Subject::Question(id.clone()), Omitted::ChangedId { from: written });
         }
         id

@@ -133,13 +133,109 @@ pub enum Omitted {
     },
     /// An agentic trait has a model of its own. The judge of the run evaluates it.
     TraitModel,
-    /// A conversation of several turns. It is left out.
-    Scenario,
+    /// A part of a scenario has no equivalent. The scenario is left out, because its path would be another one.
+    Scenario(ScenarioProblem),
+    /// A criterion of a scenario has no equivalent. The others are taken over.
+    Criterion {
+        /// Name of the criterion.
+        name: String,
+    },
+    /// Code that changes the state of a scenario. No condition that was taken over depends on it.
+    StateUpdate {
+        /// Name of the turn.
+        turn: String,
+    },
+    /// Traits of one turn of a scenario. Those of the benchmark apply to the whole conversation.
+    TurnTraits {
+        /// Name of the turn.
+        turn: String,
+    },
     /// A key of Wharf's that the other side does not have.
     Key {
         /// The key.
         key: &'static str,
     },
+}
+
+/// Why a scenario is left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScenarioProblem {
+    /// It is not a scenario, or breaks a rule of Wharf's scenarios.
+    Invalid {
+        /// What is wrong.
+        message: String,
+    },
+    /// The name of a turn is not a name here.
+    TurnName {
+        /// Name of the turn.
+        turn: String,
+    },
+    /// The template of a turn was not taken over.
+    Template {
+        /// Name of the turn.
+        turn: String,
+    },
+    /// A branch of a turn is decided by code.
+    CallableCondition {
+        /// Name of the turn.
+        turn: String,
+    },
+    /// A branch of a turn has a condition without an equivalent.
+    Condition {
+        /// Name of the turn.
+        turn: String,
+    },
+    /// A turn is answered by another agent, which gets the conversation as a text.
+    Handover {
+        /// Name of the turn before.
+        turn: String,
+    },
+    /// A turn has models of its own.
+    ModelOverride {
+        /// Name of the turn.
+        turn: String,
+    },
+    /// A turn has fewer tools than the others.
+    ToolFilter {
+        /// Name of the turn.
+        turn: String,
+    },
+    /// A turn uses or sets variables.
+    Variables {
+        /// Name of the turn.
+        turn: String,
+    },
+    /// A turn has assertions on its tool calls.
+    Assertions {
+        /// Name of the turn.
+        turn: String,
+    },
+    /// A turn has a maximum number of visits.
+    MaxVisits {
+        /// Name of the turn.
+        turn: String,
+    },
+    /// No criterion has an equivalent.
+    Criteria,
+}
+
+impl fmt::Display for ScenarioProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid { message } => f.write_str(message),
+            Self::TurnName { turn } => write!(f, "{turn:?} is not a name of a turn"),
+            Self::Template { turn } => write!(f, "the template of turn `{turn}` is not taken over"),
+            Self::CallableCondition { turn } => write!(f, "a branch of turn `{turn}` is a Python function"),
+            Self::Condition { turn } => write!(f, "a branch of turn `{turn}` has a condition without an equivalent"),
+            Self::Handover { turn } => write!(f, "turn `{turn}` hands over to another agent"),
+            Self::ModelOverride { turn } => write!(f, "turn `{turn}` has models of its own"),
+            Self::ToolFilter { turn } => write!(f, "turn `{turn}` has a filter of its tools"),
+            Self::Variables { turn } => write!(f, "turn `{turn}` has variables"),
+            Self::Assertions { turn } => write!(f, "turn `{turn}` has assertions on its tool calls"),
+            Self::MaxVisits { turn } => write!(f, "turn `{turn}` has a maximum number of visits"),
+            Self::Criteria => f.write_str("none of its criteria is taken over"),
+        }
+    }
 }
 
 impl Omitted {
@@ -169,7 +265,10 @@ impl Omitted {
             Self::InvalidTrait { .. } => "invalid_trait",
             Self::ChangedName { .. } => "changed_name",
             Self::TraitModel => "trait_model",
-            Self::Scenario => "scenario",
+            Self::Scenario(_) => "scenario",
+            Self::Criterion { .. } => "criterion",
+            Self::StateUpdate { .. } => "state_update",
+            Self::TurnTraits { .. } => "turn_traits",
             Self::Key { .. } => "key",
         }
     }
@@ -218,7 +317,12 @@ impl fmt::Display for Omitted {
             Self::InvalidTrait { message } => write!(f, "not taken over: {message}"),
             Self::ChangedName { from } => write!(f, "the name was {from:?}, which another trait has"),
             Self::TraitModel => f.write_str("the model of the trait is not taken over: the judge of the run is used"),
-            Self::Scenario => f.write_str("conversations of several turns: not taken over"),
+            Self::Scenario(problem) => write!(f, "left out: {problem}"),
+            Self::Criterion { name } => write!(f, "criterion {name:?} has no equivalent: not taken over"),
+            Self::StateUpdate { turn } => {
+                write!(f, "`state_update` of turn `{turn}` is a Python function: not taken over")
+            }
+            Self::TurnTraits { turn } => write!(f, "traits of turn `{turn}`: not taken over"),
             Self::Key { key } => write!(f, "`{key}` is not taken over"),
         }
     }

@@ -4,8 +4,8 @@ mod infer;
 mod read;
 mod write;
 
-pub(super) use read::read;
-pub(super) use write::write;
+pub(super) use read::{read, read_check_object};
+pub(super) use write::{write, write_check_object};
 
 /// What happens to templates whose verdict is code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -92,6 +92,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
     fn lengths(turns: Value) -> (u32, u32) {
         let scenario: Scenario = serde_json::from_value(json!({"turns": turns})).unwrap();
         (scenario.min_turns(), scenario.most_turns())

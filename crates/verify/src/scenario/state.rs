@@ -79,6 +79,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
     fn updated(set: Value, response: &str, read: Option<Value>) -> Value {
         let turn: Turn = serde_json::from_value(json!({"name": "t", "prompt": "?", "set": set})).unwrap();
         let mut state = State::new(json!({"a": "first", "n": 1}).as_object().unwrap());

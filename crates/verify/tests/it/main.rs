@@ -15,6 +15,7 @@ mod inspect;
 mod judge_check;
 mod judging;
 mod karenina;
+mod karenina_scenario;
 mod logged;
 mod panel;
 mod pipeline_kit;

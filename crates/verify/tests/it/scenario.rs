@@ -12,6 +12,7 @@ use wharf_verify::UnitResult;
 use crate::pipeline_kit::*;
 
 /// A question with a scenario.
+#[expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 pub(crate) fn question(scenario: Value) -> Value {
     json!({"id": "talk", "scenario": scenario})
 }

@@ -223,6 +223,32 @@ fn read_check(field: &str, arguments: &Arguments<'_>) -> Result<Value, NotTaken>
     Ok(Value::Object(Map::from_iter([((*check).to_owned(), Value::Object(parameters))])))
 }
 
+/// Reads a check that is an object: its class under `type`, and its parameters beside it. Returns its name here, and the
+/// check in Wharf's notation.
+pub(in crate::karenina) fn read_check_object(object: &Value) -> Option<(&'static str, Value)> {
+    let class = object.get("type")?.as_str()?;
+    let (check, _) = CHECKS.iter().find(|(_, there)| *there == class)?;
+    let mut parameters = Map::new();
+    for (name, value) in object.as_object()?.iter().filter(|(name, value)| *name != "type" && !value.is_null()) {
+        let value = match (name.as_str(), value) {
+            ("flags", Value::Array(flags)) => Value::Array(flags.iter().cloned().map(read_flag).collect()),
+            ("normalize", Value::Array(items)) => {
+                let item = |item: &Value| match item.get("mapping") {
+                    Some(mapping) => json!({ "synonyms": mapping }),
+                    None => item.clone(),
+                };
+                Value::Array(items.iter().map(item).collect())
+            }
+            _ => value.clone(),
+        };
+        parameters.insert(name.clone(), value);
+    }
+    if parameters.is_empty() {
+        return Some((check, (*check).into()));
+    }
+    Some((check, Value::Object(Map::from_iter([((*check).to_owned(), Value::Object(parameters))]))))
+}
+
 /// Returns a flag by its name here; an unknown one stays, and is reported by the rules of templates.
 fn read_flag(flag: Value) -> Value {
     let known = FLAGS.iter().find(|(_, long, short)| flag == *long || flag == *short);

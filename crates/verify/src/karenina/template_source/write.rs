@@ -3,10 +3,10 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::{CHECKS, FLAGS};
-use crate::template::{Field, FieldType, Strategy, Template};
+use crate::template::{Check, Field, FieldType, Strategy, Template};
 
 /// Names that every generated class needs, beside its checks.
 const ENTITIES: [&str; 2] = ["BaseAnswer", "VerifiedField"];
@@ -71,6 +71,30 @@ fn write_field(code: &mut String, field: &Field) {
         let _ = writeln!(code, "        extraction_hint={},", text(hint));
     }
     code.push_str("    )\n");
+}
+
+/// Returns a check as an object: its class under `type`, and its parameters beside it.
+pub(in crate::karenina) fn write_check_object(check: &Check) -> Value {
+    let mut object = Map::from_iter([("type".to_owned(), class_of(check.name()).into())]);
+    if let Ok(Value::Object(written)) = serde_json::to_value(check)
+        && let Some((_, Value::Object(parameters))) = written.into_iter().next()
+    {
+        for (name, value) in parameters {
+            let value = match (name.as_str(), value) {
+                ("flags", Value::Array(flags)) => Value::Array(flags.into_iter().map(flag).collect()),
+                ("normalize", Value::Array(items)) => {
+                    let item = |item: Value| match item.get("synonyms") {
+                        Some(mapping) => json!({ "mapping": mapping }),
+                        None => item,
+                    };
+                    Value::Array(items.into_iter().map(item).collect())
+                }
+                (_, value) => value,
+            };
+            object.insert(name, value);
+        }
+    }
+    Value::Object(object)
 }
 
 /// Returns the parameters of a field's check as arguments.

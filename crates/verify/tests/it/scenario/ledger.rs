@@ -82,7 +82,9 @@ async fn a_trial_that_stops_anywhere_goes_on_without_repeating_a_step() {
         // Times differ: a virtual clock counts the waits of both runs.
         let without_times = |results: &[wharf_verify::UnitResult]| {
             let mut results = results.to_vec();
-            results.iter_mut().for_each(|result| result.millis = 0);
+            for result in &mut results {
+                result.millis = 0;
+            }
             results
         };
         assert_eq!(without_times(&results), without_times(&complete), "stopped before step {stop}");

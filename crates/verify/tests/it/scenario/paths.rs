@@ -166,6 +166,7 @@ async fn the_first_branch_that_holds_is_followed() {
     assert_eq!(shown(&run(scenario, &["1", "2", "3"]).await), "b, c, a: passed");
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 fn retry(more: Value) -> Value {
     let mut ask = json!({"name": "ask", "prompt": "Again: what is the capital?", "template": contains("Paris"),
         "branches": [{"when": {"passed": false}, "to": "ask"}]});
