@@ -1,26 +1,17 @@
 //! Blobs: bytes that are stored once, compressed, under their hash.
 
-use std::cell::RefCell;
-
-use miniz_oxide::DataFormat;
-use miniz_oxide::deflate::CompressionLevel;
-use miniz_oxide::deflate::core::{CompressorOxide, TDEFLFlush, TDEFLStatus, compress_to_output};
+use miniz_oxide::deflate::compress_to_vec_zlib;
 use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
 
 use crate::digest::sha256;
 use crate::store::StoreError;
 
+/// The fastest level: results are compressed while a worker waits.
+const COMPRESSION_LEVEL: u8 = 1;
 /// The maximum size of a blob before compression.
 const MAX_BLOB_BYTES: usize = 256 * 1024 * 1024;
 /// Bytes beyond which compression leaves the executor to others.
 const MAX_INLINE_BYTES: usize = 128 * 1024;
-
-thread_local! {
-    /// The compressor of this thread, at the fastest level: results are compressed while a worker waits. It has hundreds of
-    /// kilobytes, so it is used again.
-    static COMPRESSOR: RefCell<CompressorOxide> =
-        RefCell::new(CompressorOxide::with_format_and_level(DataFormat::Zlib, CompressionLevel::BestSpeed));
-}
 
 /// Bytes that are ready to be stored.
 #[derive(Debug)]
@@ -37,27 +28,18 @@ impl Blob {
             return Err(StoreError::Failed(format!("a result of {} bytes is too large", text.len())));
         }
         if text.len() <= MAX_INLINE_BYTES {
-            return Self::compress(&text);
+            return Ok(Self::compress(&text));
         }
         let compressed = tokio::task::spawn_blocking(move || Self::compress(&text)).await;
-        compressed.map_err(|error| StoreError::Failed(error.to_string()))?
+        compressed.map_err(|error| StoreError::Failed(error.to_string()))
     }
 
-    fn compress(text: &str) -> Result<Self, StoreError> {
-        let mut compressed = Vec::new();
-        let status = COMPRESSOR.with_borrow_mut(|compressor| {
-            compressor.reset();
-            let append = |bytes: &[u8]| {
-                compressed.extend_from_slice(bytes);
-                true
-            };
-            compress_to_output(compressor, text.as_bytes(), TDEFLFlush::Finish, append).0
-        });
-        if status != TDEFLStatus::Done {
-            return Err(StoreError::Failed(format!("cannot compress a result: {status:?}")));
+    fn compress(text: &str) -> Self {
+        Self {
+            hash: sha256(text.as_bytes()),
+            size: i64::try_from(text.len()).unwrap_or(i64::MAX),
+            compressed: compress_to_vec_zlib(text.as_bytes(), COMPRESSION_LEVEL),
         }
-        let size = i64::try_from(text.len()).unwrap_or(i64::MAX);
-        Ok(Self { hash: sha256(text.as_bytes()), size, compressed })
     }
 }
 
@@ -90,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_small_blob_that_expands_without_end_is_refused() {
-        let bomb = miniz_oxide::deflate::compress_to_vec_zlib(&vec![0; 1_000_001], 9);
+        let bomb = compress_to_vec_zlib(&vec![0; 1_000_001], 9);
         assert!(bomb.len() < 2_000);
         assert!(decompress_within(&bomb, 1_000_001).is_ok());
         assert!(matches!(decompress_within(&bomb, 1_000_000), Err(StoreError::Failed(_))));

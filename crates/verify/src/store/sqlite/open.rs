@@ -26,7 +26,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Connections for reading.
 const MAX_READERS: u32 = 2;
 /// Page cache of the connection that writes, in KiB. The rows of a run are written and read once, so more does not help.
-const WRITER_CACHE_KIB: u32 = 512;
+const WRITER_CACHE_KIB: u32 = 1024;
 /// Page cache of a connection that reads, in KiB.
 const READER_CACHE_KIB: u32 = 256;
 
