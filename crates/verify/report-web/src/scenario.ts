@@ -18,7 +18,7 @@ export function outcome({ scenario }: Detail): HTMLElement | null {
         criterion.reason ? h('span', { class: 'quiet text' }, shown(criterion.reason)) : null))),
     h('dl', { class: 'facts' },
       fact('Path', scenario.turns.map(({ turn }) => short(turn, 64)).join(' → ')), fact('End', words(short(scenario.end, 40))),
-      scenario.steering_judge ? fact('Path decided by', short(scenario.steering_judge, 80)) : null,
+      scenario.steering_judge ? fact('Steering judge', short(scenario.steering_judge, 80)) : null,
       ...variables.map(([name, value]) => fact(short(name, 64), block(value, { code: true })))));
 }
 

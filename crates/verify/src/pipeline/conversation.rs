@@ -213,6 +213,7 @@ fn following<'a>(
             trace,
             values: taken.values.as_ref(),
             passed,
+            reason: None,
         })
         .collect();
     scenario.following(&Facts { scenario, turns: &turns, state: &conversation.state })

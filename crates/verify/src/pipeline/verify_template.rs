@@ -70,7 +70,9 @@ fn verify_turns(unit: &mut UnitContext, scenario: &Scenario, conversation: &Conv
         let values = unit.turn_values.get(index).and_then(Option::as_ref);
         let checks = scenario.turn(&taken.name).map(|turn| TurnChecks::new(turn, response, &trace, values));
         let checks = checks.unwrap_or_default();
-        facts.push(TurnFacts { name: &taken.name, response, trace, values, passed: checks.passed() });
+        let passed = checks.passed();
+        let reason = (passed == Some(false)).then(|| failures(checks.template.as_ref(), &checks.assertions));
+        facts.push(TurnFacts { name: &taken.name, response, trace, values, passed, reason });
         unit.turn_checks.push(checks);
     }
     let facts = Facts { scenario, turns: &facts, state: &conversation.state };

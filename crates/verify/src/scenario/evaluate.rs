@@ -11,7 +11,6 @@ use crate::problem::quoted;
 use crate::template::{Check, Field, FieldType, compare_value_of};
 
 /// A turn of a conversation, as conditions see it.
-#[derive(Clone, Copy)]
 pub(crate) struct TurnFacts<'a> {
     /// Name of the turn.
     pub(crate) name: &'a str,
@@ -23,6 +22,8 @@ pub(crate) struct TurnFacts<'a> {
     pub(crate) values: Option<&'a Map<String, Value>>,
     /// Whether the checks of the turn passed.
     pub(crate) passed: Option<bool>,
+    /// Why they did not.
+    pub(crate) reason: Option<String>,
 }
 
 /// A conversation, as conditions see it.
@@ -77,7 +78,10 @@ impl Condition {
                         Some(false) => "failed",
                         None => "could not be checked",
                     };
-                    Evaluation::new(holds, || format!("`{}` {what}", turn.name))
+                    Evaluation::new(holds, || match &turn.reason {
+                        Some(reason) => format!("turn `{}` {what}: {reason}", turn.name),
+                        None => format!("turn `{}` {what}", turn.name),
+                    })
                 };
                 select(&turns, of, found)
             }
@@ -93,7 +97,7 @@ impl Condition {
                     let Evaluation { holds, reason } = compare(comparison, kind, value);
                     Evaluation {
                         holds,
-                        reason: reason.map(|reason| format!("`{}`: field `{name}`: {reason}", turn.name)),
+                        reason: reason.map(|reason| format!("turn `{}`: field `{name}`: {reason}", turn.name)),
                     }
                 };
                 select(&turns, of, found)
@@ -109,7 +113,7 @@ impl Condition {
                 let found = |turn: &TurnFacts<'_>| {
                     let field = compared_field(check, &Value::Null, FieldType::Bool);
                     let (holds, reason) = compare_value_of(&field, None, turn.response);
-                    Evaluation { holds, reason: reason.map(|reason| format!("`{}`: {reason}", turn.name)) }
+                    Evaluation { holds, reason: reason.map(|reason| format!("turn `{}`: {reason}", turn.name)) }
                 };
                 select(&turns, of, found)
             }
@@ -117,7 +121,7 @@ impl Condition {
                 let turns: Vec<&TurnFacts<'_>> = facts.turns.iter().collect();
                 let found = |turn: &TurnFacts<'_>| {
                     let result = assertion.check(&turn.trace);
-                    let reason = || format!("`{}`: {}", turn.name, result.reason.clone().unwrap_or_default());
+                    let reason = || format!("turn `{}`: {}", turn.name, result.reason.clone().unwrap_or_default());
                     Evaluation::new(Some(result.passed), reason)
                 };
                 select(&turns, of, found)
@@ -125,7 +129,7 @@ impl Condition {
             Self::Visits { turn, count } => {
                 let found = turn.as_ref().map_or(facts.turns.len(), |turn| facts.visits(turn));
                 Evaluation::new(Some(count.contains(found)), || match turn {
-                    Some(turn) => format!("`{turn}` was taken {found} times"),
+                    Some(turn) => format!("turn `{turn}` was taken {found} times"),
                     None => format!("the conversation has {found} turns"),
                 })
             }

@@ -30,7 +30,7 @@ fn the_example_shows_who_stands_firm() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     let lines: Vec<&str> = ran.out.lines().collect();
     assert!(lines[1].starts_with("firm      100.0 %") && lines[2].starts_with("yielding  50.0 %"), "{}", ran.out);
-    let reason = "criterion `right in the end`: `doubt` failed";
+    let reason = "criterion `right in the end`: turn `doubt` failed: field `product`: found 401, expected 391";
     assert!(ran.out.contains(reason), "{}", ran.out);
     let found = results(&person, "results.jsonl");
     let path = |result: &Value| {

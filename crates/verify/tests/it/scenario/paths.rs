@@ -63,7 +63,10 @@ async fn criteria_decide_about_the_conversation() {
     let last = json!([{"name": "corrects itself", "when": {"passed": true}}]);
     assert_eq!(shown(&run(with(last.clone()), &["Rome.", "Sorry, Paris."]).await), "ask, doubt: passed");
     let failed = run(with(last), &["Paris.", "No, Rome."]).await;
-    assert_eq!(failed.failure.unwrap().reason, "criterion `corrects itself`: `doubt` failed");
+    assert_eq!(
+        failed.failure.unwrap().reason,
+        "criterion `corrects itself`: turn `doubt` failed: field `says`: the response does not have the text \"Paris\""
+    );
     assert_eq!(failed.scenario.unwrap().outcome[0].passed, Some(false));
     let holds = |when: Value, answers: &'static [&'static str]| {
         let scenario = with(json!([{"name": "c", "when": when}]));
