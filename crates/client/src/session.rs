@@ -160,6 +160,8 @@ struct Live {
     wire: Wire,
     sender: RequestSender,
     info: Arc<ServerInfo>,
+    /// Whether a legacy server accepts tool calls as tasks.
+    has_task_calls: bool,
     cache: Arc<ServerCache>,
     connected_at: Instant,
     /// The server no longer knows this session. New calls need another one.
