@@ -80,7 +80,7 @@ async fn calls() -> bool {
         serde_json::from_str(r#"{"deny": ["mcp__*__delete_*"], "allow": ["mcp__local-0__*"]}"#).expect("a policy");
     let dispatcher =
         Dispatcher::new(policy).with_hook(Arc::new(IdleHook(Condition::default()))).with_trace(Arc::new(DiscardTrace));
-    let turn = Arc::new(Turn { catalog: fleet.catalog(), dispatcher: Arc::new(dispatcher) });
+    let turn = Arc::new(Turn::new(fleet.catalog(), Arc::new(dispatcher)));
     let one = session.clone();
     let concurrent_session = move || {
         let session = one.clone();

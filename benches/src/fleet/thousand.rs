@@ -86,10 +86,8 @@ async fn fleet(with_faults: bool) -> Fleet {
 
 /// Returns the 99th percentile of the latency of calls, to servers that are healthy in both fleets.
 async fn p99(fleet: &Fleet) -> Duration {
-    let turn = std::sync::Arc::new(Turn {
-        catalog: fleet.catalog(),
-        dispatcher: std::sync::Arc::new(Dispatcher::new(Policy::permissive())),
-    });
+    let turn =
+        std::sync::Arc::new(Turn::new(fleet.catalog(), std::sync::Arc::new(Dispatcher::new(Policy::permissive()))));
     let mut tasks = JoinSet::new();
     for caller in 0..CALLERS {
         let turn = std::sync::Arc::clone(&turn);

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
-use wharf::{Json, schema_accepts};
+use wharf::{Json, nearest, schema_accepts};
 
 use crate::error::{UsageError, usage_error};
 
@@ -21,6 +21,32 @@ pub(crate) fn json(text: &str) -> Result<Json, UsageError> {
     let json =
         Json::parse(text).map_err(|error| usage_error(format!("invalid JSON in the arguments: {error}"), hint))?;
     if json.is_object() { Ok(json) } else { Err(usage_error("the arguments are not a JSON object".to_owned(), hint)) }
+}
+
+/// An argument that a schema does not know.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct UnknownArgument {
+    pub(crate) name: String,
+    /// The argument that may be meant.
+    pub(crate) near: Option<String>,
+}
+
+/// Returns the arguments that a schema does not know. A schema that says what else it accepts knows them all.
+pub(crate) fn unknown(arguments: &Json, schema: &Json) -> Vec<UnknownArgument> {
+    const COMBINING: [&str; 5] = ["patternProperties", "anyOf", "oneOf", "allOf", "$ref"];
+    let schema = schema.to_value().unwrap_or_default();
+    let accepts_others = matches!(&schema["additionalProperties"], Value::Bool(true) | Value::Object(_));
+    let is_combined = COMBINING.iter().any(|key| schema.get(*key).is_some());
+    let (Some(known), false, false) = (schema["properties"].as_object(), accepts_others, is_combined) else {
+        return Vec::new();
+    };
+    let Ok(Value::Object(arguments)) = arguments.to_value() else { return Vec::new() };
+    let unknown = |name: &String| {
+        // An argument that is given as well is not the one that was meant.
+        let candidates = known.keys().filter(|known| !arguments.contains_key(known.as_str())).map(String::as_str);
+        UnknownArgument { name: name.clone(), near: nearest(name, candidates).map(str::to_owned) }
+    };
+    arguments.keys().filter(|name| !known.contains_key(name.as_str())).map(unknown).collect()
 }
 
 fn pairs_of(words: &[String], schema: Option<&Json>) -> Result<Json, UsageError> {
@@ -102,5 +128,22 @@ mod tests {
         assert_eq!(outcome(&["s=1", "s=2"]), "duplicate argument `s`");
         assert_eq!(outcome(&["[1]"]), "the arguments are not a JSON object");
         assert!(outcome(&["{"]).starts_with("invalid JSON in the arguments"));
+    }
+
+    #[test]
+    fn arguments_that_the_schema_does_not_know_are_found_with_the_nearest_one() {
+        let unknown = |arguments: Value, schema: Value| {
+            let found = unknown(&arguments.into(), &schema.into());
+            found.into_iter().map(|found| (found.name, found.near)).collect::<Vec<_>>()
+        };
+        let schema = serde_json::json!({"properties": {"message": {}, "count": {}}});
+        let near = |name: &str, near: &str| (name.to_owned(), Some(near.to_owned()));
+        assert_eq!(unknown(serde_json::json!({"mesage": 1, "count": 2}), schema.clone()), [near("mesage", "message")]);
+        assert_eq!(unknown(serde_json::json!({"zzz": 1}), schema.clone()), [("zzz".to_owned(), None)]);
+        assert_eq!(unknown(serde_json::json!({"message": 1, "mesage": 2}), schema), [("mesage".to_owned(), None)]);
+        let open = serde_json::json!({"properties": {"a": {}}, "additionalProperties": true});
+        for open in [Value::Object(Map::new()), open] {
+            assert_eq!(unknown(serde_json::json!({"b": 1}), open), []);
+        }
     }
 }

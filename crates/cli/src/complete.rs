@@ -31,10 +31,17 @@ pub(crate) fn unapproved_servers() -> Vec<CompletionCandidate> {
     unapproved.map(|found| CompletionCandidate::new(found.server.name.as_str())).collect()
 }
 
+/// The commands with a server and one of its tools.
+const TOOL_COMMANDS: [&str; 2] = ["call", "tools"];
+
 /// Returns the tools of the server that was typed before the cursor.
 pub(crate) fn tools() -> Vec<CompletionCandidate> {
     let words = typed_words();
-    let mut after = words.iter().skip_while(|word| *word != "call").skip(1).filter(|word| !word.starts_with('-'));
+    let mut after = words
+        .iter()
+        .skip_while(|word| !TOOL_COMMANDS.contains(&word.as_str()))
+        .skip(1)
+        .filter(|word| !word.starts_with('-'));
     let (Some(server), Some(setup)) = (after.next(), setup()) else { return Vec::new() };
     let tools = completion_cache::tools(&setup.paths, server).into_iter().filter(|tool| is_shell_safe(tool));
     tools.map(CompletionCandidate::new).collect()

@@ -9,8 +9,10 @@ use crate::globals::Globals;
 use crate::term::QuotedLine;
 use crate::{hints, term};
 
-/// How much of a server's last line fits into a warning.
-const LAST_LINE_CHARS: usize = 100;
+/// How much of a server's own reason fits into a warning.
+const CAUSE_CHARS: usize = 160;
+/// How many of a server's last lines are quoted.
+const QUOTED_LINES: usize = 10;
 
 /// Prints a failed call or connection. Without a hint of the caller's, prints the hint for the error.
 pub(crate) fn print(failed: &CallError, hint: Option<String>, remote: bool) {
@@ -41,8 +43,8 @@ pub(crate) fn print_status(status: &ServerStatus, globals: &Globals) {
             print_hint(access_hint(error).or_else(|| hints::for_error(error, remote)));
         }
         Some(error) => {
-            let last = last_stderr_line(error).map(|line| format!("; last line on stderr: {line}")).unwrap_or_default();
-            term::warning(&format!("{name}: {state}: {reason}{last}"));
+            let cause = crash_cause(error).map(|line| format!("; stderr: {line}")).unwrap_or_default();
+            term::warning(&format!("{name}: {state}: {reason}{cause}"));
             print_hint(access_hint(error).or_else(|| hints::for_error(error, remote)));
         }
     }
@@ -54,20 +56,19 @@ fn print_hint(hint: Option<String>) {
     }
 }
 
-/// Returns the last line a server wrote to stderr before it failed, shortened.
-pub(crate) fn last_stderr_line(failed: &CallError) -> Option<String> {
-    let line = failed.evidence.stderr.iter().rev().find(|line| !line.trim().is_empty())?;
-    Some(term::brief(line, LAST_LINE_CHARS))
+/// Returns the line on a server's stderr that says why it failed, shortened.
+pub(crate) fn crash_cause(failed: &CallError) -> Option<String> {
+    failed.evidence.cause().map(|line| term::brief(line, CAUSE_CHARS))
 }
 
-/// Returns what the server wrote before it failed.
+/// Returns what the server wrote before it failed: why, and its last lines.
 fn evidence_lines(failed: &CallError) -> Vec<QuotedLine> {
     let Evidence { stderr, noise, .. } = &failed.evidence;
-    let quoted = |source, line: &String| QuotedLine { source, text: line.clone() };
+    let quoted = |source, line: &str| QuotedLine { source, text: line.to_owned() };
     if stderr.is_empty() {
         return noise.iter().map(|line| quoted("stdout", line)).collect();
     }
-    stderr.iter().map(|line| quoted("stderr", line)).collect()
+    failed.evidence.explaining_lines(QUOTED_LINES).into_iter().map(|line| quoted("stderr", line)).collect()
 }
 
 /// What a command acts on. `--json` prints it first.

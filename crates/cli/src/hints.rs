@@ -53,7 +53,25 @@ pub(crate) fn for_missing_header(failed: &CallError, scope: Scope, origin: Optio
 
 /// Returns a hint for a failed call or connection.
 pub(crate) fn for_error(failed: &CallError, remote: bool) -> Option<String> {
-    if remote { for_remote(failed) } else { for_local(&failed.kind, failed.evidence.noise.is_some()) }
+    if remote {
+        return for_remote(failed);
+    }
+    for_missing_variables(failed).or_else(|| for_local(&failed.kind, failed.evidence.noise.is_some()))
+}
+
+/// Returns how to pass variables that a server may have failed without. Servers inherit few, so that they see no secrets.
+fn for_missing_variables(failed: &CallError) -> Option<String> {
+    let CallErrorKind::Connect(ConnectErrorKind::Ended(_) | ConnectErrorKind::Timeout(_)) = &failed.kind else {
+        return None;
+    };
+    let names = failed.evidence.missing_variables.as_deref()?;
+    let first = names.first()?;
+    let list = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let (are, them) = if names.len() == 1 { ("is", "it") } else { ("are", "them") };
+    Some(format!(
+        "{list} {are} set here, but servers do not inherit {them}; if you trust this server with {them}, pass {them}: \
+        --env {first}, or \"env\": {{\"{first}\": \"${{{first}}}\"}} in its entry"
+    ))
 }
 
 fn for_local(kind: &CallErrorKind, has_noise: bool) -> Option<String> {
@@ -76,8 +94,11 @@ fn for_local(kind: &CallErrorKind, has_noise: bool) -> Option<String> {
         CallErrorKind::Connect(ConnectErrorKind::Refused(refusal)) => {
             for_refusal(refusal).unwrap_or("is it an MCP server?")
         }
+        CallErrorKind::Input { method, .. } if method == "sampling/createMessage" => {
+            "the server needs a model: use `wharf call -m MODEL` at a terminal, where you review what it sends"
+        }
         CallErrorKind::Input { .. } | CallErrorKind::Server { code: -32021, .. } => {
-            "this command cannot ask you; use the server from a program with a `Host`"
+            "the server needs an answer from you: use `wharf call` at a terminal"
         }
         CallErrorKind::Timeout { .. } => {
             "the call may have had an effect; check before you repeat it with a longer --timeout SECONDS"

@@ -25,6 +25,7 @@ mod models;
 mod one_shot;
 mod output_file;
 mod program;
+mod sampling;
 mod signature;
 mod term;
 mod verification;

@@ -4,7 +4,9 @@
 
 mod approval;
 mod elicitation;
+mod field_format;
 mod field_value;
+mod form_field;
 pub(crate) mod input;
 mod json_line;
 mod labels;
@@ -14,6 +16,7 @@ mod message;
 mod output;
 pub(crate) mod prompt;
 pub(crate) mod review;
+mod sampling;
 mod secret_field;
 mod shortened;
 mod sign_in_page;

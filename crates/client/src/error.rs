@@ -1,5 +1,7 @@
 //! Errors of connections and calls, sorted by what the caller can do about them.
 
+mod crash_cause;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -284,7 +286,24 @@ pub struct Evidence {
     /// The last lines of its stderr.
     pub stderr: Vec<String>,
     /// The last line on its stdout that was not a message.
-    pub noise: Option<String>,
+    pub noise: Option<Box<str>>,
+    /// The names of the host's variables that its process did not get and may have needed, if any. In one pointer,
+    /// because every error has the size of its evidence.
+    pub missing_variables: Option<Arc<Vec<String>>>,
+}
+
+impl Evidence {
+    /// Returns the line on stderr that says why the server ended: an error message, or the last line.
+    pub fn cause(&self) -> Option<&str> {
+        crash_cause::find(&self.stderr).map(|index| self.stderr[index].trim())
+    }
+
+    /// Returns the last `count` lines on stderr. The line that says why comes first, if it is not among them.
+    pub fn explaining_lines(&self, count: usize) -> Vec<&str> {
+        let start = self.stderr.len().saturating_sub(count);
+        let cause = crash_cause::find(&self.stderr).filter(|index| *index < start);
+        cause.into_iter().chain(start..self.stderr.len()).map(|index| self.stderr[index].as_str()).collect()
+    }
 }
 
 impl CallErrorKind {
@@ -397,11 +416,11 @@ impl fmt::Display for Deadline {
     }
 }
 
-/// The last line of the output; the fields hold all of it.
+/// The line of the output that says why; the fields hold all of it.
 impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(line) = self.stderr.iter().rev().find(|line| !line.trim().is_empty()) {
-            write!(f, "; its last line on stderr: {line}")?;
+        if let Some(line) = self.cause() {
+            write!(f, "; stderr: {line}")?;
         } else if let Some(line) = &self.noise {
             write!(f, "; on stdout it wrote: {line}")?;
         }

@@ -1,8 +1,12 @@
 //! The host's side of a session: it answers requests of the server and receives its notifications.
 
+use std::ffi::OsStr;
+use std::path::Path;
+
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use wharf_io::percent;
 use wharf_protocol::Json;
 
 /// Answers a server's requests and receives its notifications.
@@ -104,6 +108,16 @@ pub struct Root {
     pub name: Option<String>,
 }
 
+impl Root {
+    /// Returns the root for a directory; `None` if its path is relative or not UTF-8.
+    pub fn of_directory(path: &Path) -> Option<Self> {
+        let text = path.to_str().filter(|_| path.is_absolute())?;
+        let encoded: Vec<String> = text.split('/').map(percent::encode).collect();
+        let name = path.file_name().and_then(OsStr::to_str).map(str::to_owned);
+        Some(Self { uri: format!("file://{}", encoded.join("/")), name })
+    }
+}
+
 /// A notification of a server.
 #[derive(Clone, Debug)]
 pub enum Notification {
@@ -169,4 +183,16 @@ pub enum LogLevel {
     Alert,
     /// An unusable system.
     Emergency,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_of_a_directory_is_a_file_uri() {
+        let root = Root::of_directory(Path::new("/home/me/my project#1")).expect("an absolute path");
+        assert_eq!(root, Root { uri: "file:///home/me/my%20project%231".into(), name: Some("my project#1".into()) });
+        assert_eq!(Root::of_directory(Path::new("project")), None);
+    }
 }

@@ -36,30 +36,43 @@ pub struct Schema {
     server: Option<ServerName>,
 }
 
-/// A value's first violation of a schema.
+/// How a value violates a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaViolation {
     /// The JSON pointer of the invalid part; empty for the whole value.
     pub path: String,
     /// What is wrong with it.
     pub message: String,
+    /// The other violations of the same value, up to a limit.
+    pub others: Vec<SchemaViolation>,
 }
 
 impl SchemaViolation {
+    /// Creates a violation of one part of a value.
+    pub fn at(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { path: path.into(), message: message.into(), others: Vec::new() }
+    }
+
+    /// Creates a violation of a whole value.
+    pub fn of_whole(message: impl Into<String>) -> Self {
+        Self::at("", message)
+    }
+
     /// Parses arguments. Two values for one name are a violation: what a rule or a user has seen might not be what the
     /// server uses.
     pub fn in_text(arguments: &Json) -> Result<Value, Self> {
-        arguments.to_unambiguous_value().map_err(|error| Self { path: String::new(), message: error.to_string() })
+        arguments.to_unambiguous_value().map_err(|error| Self::of_whole(error.to_string()))
     }
 }
 
 impl fmt::Display for SchemaViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.path.is_empty() {
-            f.write_str(&self.message)
+            f.write_str(&self.message)?;
         } else {
-            write!(f, "at `{}`: {}", self.path, self.message)
+            write!(f, "at `{}`: {}", self.path, self.message)?;
         }
+        self.others.iter().try_for_each(|other| write!(f, "; {other}"))
     }
 }
 
@@ -119,7 +132,7 @@ impl Schema {
         Ok(Work::new(document)?.weight())
     }
 
-    /// Checks a value. Returns its first violation. A check that takes too much work is not made.
+    /// Checks a value. Returns its violations. A check that takes too much work is not made.
     pub async fn check(self: &Arc<Self>, value: &Json) -> Result<(), SchemaViolation> {
         match self.check_value(tree(value)?).await {
             Ok((_, result)) => result,
@@ -159,7 +172,7 @@ impl Schema {
         if self.work.can_be_explained(value) {
             return self.validator.check(value);
         }
-        Err(SchemaViolation { path: String::new(), message: "the value does not match the schema".to_owned() })
+        Err(SchemaViolation::of_whole("the value does not match the schema"))
     }
 
     /// Checks a value and returns it.
@@ -228,7 +241,7 @@ fn parsed(schema: &Json) -> Result<Value, SchemaError> {
 }
 
 fn tree(value: &Json) -> Result<Value, SchemaViolation> {
-    value.to_value().map_err(|error| SchemaViolation { path: String::new(), message: error.to_string() })
+    value.to_value().map_err(|error| SchemaViolation::of_whole(error.to_string()))
 }
 
 #[cfg(test)]
@@ -261,6 +274,12 @@ mod repair_tests {
             r#"at `/who/age`: "x" is not of type "integer""#
         );
         assert_eq!(admitted(&schema, json!({})).await, r#""who" is a required property"#);
+        let several = crate::schema::Schema::compile(&Json::from(json!({"properties":
+            {"a": {"type": "integer"}, "b": {"enum": ["x"]}}, "required": ["c"]})));
+        assert_eq!(
+            admitted(&Arc::new(several.unwrap()), json!({"a": "1", "b": "y"})).await,
+            r#""c" is a required property; at `/a`: "1" is not of type "integer"; at `/b`: "y" is not one of "x""#
+        );
         assert_eq!(admitted(&schema, json!({"who": {"age": 3}})).await, "unchanged");
         let huge = admitted(&schema, json!({"who": {"age": "x".repeat(100_000)}})).await;
         assert!(huge.len() < 400, "{}", huge.len());

@@ -210,6 +210,8 @@ pub struct ExitInfo {
     pub stderr: Vec<String>,
     /// Any other reason, as a predicate of "the server", for example "closed the connection".
     pub reason: Option<String>,
+    /// The names of the host's variables that its process did not get and may have needed.
+    pub missing_variables: Vec<String>,
 }
 
 struct NoPeer;

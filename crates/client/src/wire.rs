@@ -542,5 +542,10 @@ impl Drop for InFlight<'_> {
 
 fn evidence(peer: &dyn PeerHandle, counters: &Counters) -> Evidence {
     let info = peer.exit_info();
-    Evidence { exit: info.exit, stderr: info.stderr, noise: counters.last_noise() }
+    Evidence {
+        exit: info.exit,
+        stderr: info.stderr,
+        noise: counters.last_noise().map(Into::into),
+        missing_variables: (!info.missing_variables.is_empty()).then(|| Arc::new(info.missing_variables)),
+    }
 }

@@ -4,11 +4,12 @@ mod remove;
 
 use std::path::{Path, PathBuf};
 
-use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstRootNode};
+use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode};
 use serde_json::Value;
 use wharf_protocol::ServerName;
 
 use crate::cursor::{Cursor, Document};
+use crate::entry_name::{means, server_name};
 use crate::file::check_inside;
 use crate::jsonc::{self, MAX_FILE_BYTES};
 use crate::problem::{Problem, Severity};
@@ -95,10 +96,11 @@ impl Editor {
         Ok(Self { file: file.to_owned(), scope, readers, seen, text })
     }
 
-    /// Returns the names of the servers in the file.
+    /// Returns the names of the servers in the file; of an invalid name the key.
     pub fn names(&self) -> Vec<String> {
+        let name = |key: String| server_name(&key).map_or(key, |name| name.to_string());
         let servers = self.tree().ok().and_then(|root| servers(&root));
-        servers.iter().flat_map(CstObject::properties).filter_map(|property| property.decoded_name()).collect()
+        servers.iter().flat_map(keys).map(name).collect()
     }
 
     /// Adds a server.
@@ -108,7 +110,8 @@ impl Editor {
     pub fn add(&mut self, name: &ServerName, entry: &Value, existing: OnExisting) -> Result<(), EditError> {
         let root = self.tree()?;
         let servers = root.object_value_or_set().object_value_or_set(SERVERS);
-        match (servers.get(name.as_str()), existing) {
+        let key = key_of(&servers, name.as_str());
+        match (key.and_then(|key| servers.get(&key)), existing) {
             (Some(_), OnExisting::Refuse) => {
                 return Err(EditError::Exists { name: name.to_string(), file: self.file.clone() });
             }
@@ -126,7 +129,9 @@ impl Editor {
     /// # Errors
     /// If the server does not exist.
     pub fn remove(&mut self, name: &str) -> Result<(), EditError> {
-        self.text = remove::key(&self.text, &[SERVERS], name).ok_or_else(|| self.missing(name))?;
+        let key = servers(&self.tree()?).and_then(|servers| key_of(&servers, name));
+        let removed = key.and_then(|key| remove::key(&self.text, &[SERVERS], &key));
+        self.text = removed.ok_or_else(|| self.missing(name))?;
         Ok(())
     }
 
@@ -136,7 +141,9 @@ impl Editor {
     /// If the server does not exist, or its entry is not an object.
     pub fn set(&mut self, name: &str, key: &str, value: Option<&Value>) -> Result<(), EditError> {
         let root = self.tree()?;
-        let property = servers(&root).and_then(|servers| servers.get(name)).ok_or_else(|| self.missing(name))?;
+        let servers = servers(&root).ok_or_else(|| self.missing(name))?;
+        let written = key_of(&servers, name).ok_or_else(|| self.missing(name))?;
+        let property = servers.get(&written).ok_or_else(|| self.missing(name))?;
         let Some(entry) = property.object_value() else {
             let source = std::io::Error::other(format!("the entry of `{name}` is not an object"));
             return Err(EditError::Io { file: self.file.clone(), source });
@@ -147,7 +154,7 @@ impl Editor {
                 entry.append(key, input(value));
             }
             (_, None) => {
-                self.text = remove::key(&self.text, &[SERVERS, name], key).unwrap_or_else(|| self.text.clone());
+                self.text = remove::key(&self.text, &[SERVERS, &written], key).unwrap_or_else(|| self.text.clone());
                 return Ok(());
             }
         }
@@ -245,6 +252,15 @@ fn check_project_file(file: &Path, scope: Scope) -> Result<(), Box<Problem>> {
 
 fn servers(root: &CstRootNode) -> Option<CstObject> {
     root.object_value()?.object_value(SERVERS)
+}
+
+fn keys(servers: &CstObject) -> Vec<String> {
+    servers.properties().iter().filter_map(CstObjectProp::decoded_name).collect()
+}
+
+/// Returns the key of a server, which may differ from its name.
+fn key_of(servers: &CstObject, name: &str) -> Option<String> {
+    keys(servers).into_iter().find(|key| means(key, name))
 }
 
 /// Checks the types of what an edit changes: replacing a value of another type would lose it.

@@ -18,6 +18,7 @@ use self::expander::Expander;
 use self::report::Report;
 use self::transport::TransportContext;
 use crate::cursor::Cursor;
+use crate::entry_name::{self, server_name};
 use crate::expand::Variables;
 use crate::hidden_chars;
 use crate::problem::Problem;
@@ -42,7 +43,7 @@ pub(crate) struct EntryContext<'a> {
 /// An entry after reading.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// The name as written.
+    /// The name of the server, or its key if that is not a name.
     pub(crate) name: String,
     pub(crate) origin: SourceLocation,
     /// The server; `None` if one of the problems is an error.
@@ -63,15 +64,16 @@ struct Body {
     transport: Option<TransportConfig>,
 }
 
-/// Reads the entry with a name.
-pub(crate) fn read(name: &str, entry: &Cursor<'_>, context: EntryContext<'_>) -> Entry {
+/// Reads the entry under a key.
+pub(crate) fn read(key: &str, entry: &Cursor<'_>, context: EntryContext<'_>) -> Entry {
     let origin = SourceLocation { file: entry.file().to_owned(), line: entry.line() };
     let mut report = Report::default();
-    let server_name = read_name(name, entry, &mut report);
+    let server_name = read_name(key, entry, &mut report);
+    let name = server_name.as_ref().map_or(key, ServerName::as_str).to_owned();
     // Every problem repeats the name, so a very long one is not read further.
     let body = if name.len() > MAX_NAME_BYTES { None } else { read_body(entry, context, &mut report) };
     let has_unset_variables = report.has_unset_variables;
-    let problems: Vec<Problem> = report.problems.into_iter().map(|problem| problem.of_server(name)).collect();
+    let problems: Vec<Problem> = report.problems.into_iter().map(|problem| problem.of_server(&name)).collect();
     let required = body.as_ref().is_some_and(|body| body.settings.required);
     let enabled = body.as_ref().is_none_or(|body| body.settings.enabled);
     let server = match (server_name, body) {
@@ -81,20 +83,24 @@ pub(crate) fn read(name: &str, entry: &Cursor<'_>, context: EntryContext<'_>) ->
         }
         _ => None,
     };
-    Entry { name: name.to_owned(), origin, server, problems, has_unset_variables, required, enabled }
+    Entry { name, origin, server, problems, has_unset_variables, required, enabled }
 }
 
-fn read_name(name: &str, entry: &Cursor<'_>, report: &mut Report) -> Option<ServerName> {
-    let error = match name.parse() {
-        Ok(name) => return Some(name),
-        Err(error) => error,
+fn read_name(key: &str, entry: &Cursor<'_>, report: &mut Report) -> Option<ServerName> {
+    let error = match (key.parse::<ServerName>(), server_name(key)) {
+        (Ok(name), _) => return Some(name),
+        (Err(_), Some(name)) => {
+            report.push(entry.note(entry_name::renamed(name.as_str())));
+            return Some(name);
+        }
+        (Err(error), None) => error,
     };
-    let message = match hidden_chars::looks_like(name) {
+    let message = match hidden_chars::looks_like(key) {
         Some(other) => format!("{error}; it looks like `{other}` but differs"),
         None => error.to_string(),
     };
     let problem = entry.error(message);
-    report.push(match hidden_chars::valid_name(name) {
+    report.push(match entry_name::valid_name(key) {
         Some(valid) => problem.with_hint(format!("rename it to `{valid}`")),
         None => problem,
     });

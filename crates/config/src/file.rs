@@ -8,6 +8,7 @@ use wharf_protocol::nearest;
 use crate::address;
 use crate::cursor::{Cursor, Document, Kind};
 use crate::entry::{self, Entry, EntryContext, ReadPurpose};
+use crate::entry_name::server_name;
 use crate::expand::Variables;
 use crate::jsonc;
 use crate::loaded::RawSetting;
@@ -173,19 +174,20 @@ impl FileReader<'_> {
             self.content.problems.push(at.wrong_type("an object of servers"));
             return;
         }
-        let mut indices: HashMap<&str, usize> = HashMap::new();
-        for (name, entry) in at.fields() {
-            let earlier = indices.get(name).and_then(|index| self.content.entries.get_mut(*index));
+        let mut indices: HashMap<String, usize> = HashMap::new();
+        for (key, entry) in at.fields() {
+            let name = name_of(key);
+            let earlier = indices.get(&name).and_then(|index| self.content.entries.get_mut(*index));
             let Some(earlier) = earlier else {
                 indices.insert(name, self.content.entries.len());
-                let entry = entry::read(name, &entry, self.context);
+                let entry = entry::read(key, &entry, self.context);
                 self.content.entries.push(entry);
                 continue;
             };
             // Which of the two is meant would be a guess, and programs guess differently.
-            let message = format!("duplicate server `{}`: first defined in line {}", brief(name), earlier.origin.line);
+            let message = format!("duplicate server `{}`: first defined in line {}", brief(&name), earlier.origin.line);
             earlier.server = None;
-            earlier.problems.push(entry.error(message).with_hint("rename or remove one of them").of_server(name));
+            earlier.problems.push(entry.error(message).with_hint("rename or remove one of them").of_server(&name));
         }
         let problems = self.content.entries.iter().flat_map(|entry| entry.problems.iter().cloned());
         self.content.problems.extend(problems);
@@ -252,7 +254,7 @@ impl FileReader<'_> {
                 continue;
             };
             let unknown = item.note(format!("no server named `{}`", brief(name)));
-            let switched = SwitchedServer { name: name.to_owned(), unknown };
+            let switched = SwitchedServer { name: name_of(name), unknown };
             let list = if key == DISABLED { &mut self.content.disabled } else { &mut self.content.enabled };
             list.push(switched);
         }
@@ -275,4 +277,9 @@ impl FileReader<'_> {
             self.set_exclusive(Exclusive::Assumed(PathBuf::from(at.file())));
         }
     }
+}
+
+/// Returns the name of the server that a key or an item of a list means.
+fn name_of(key: &str) -> String {
+    server_name(key).map_or_else(|| key.to_owned(), |name| name.to_string())
 }

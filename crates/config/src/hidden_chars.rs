@@ -103,18 +103,6 @@ fn ascii_look_alike(character: char) -> Option<char> {
     })
 }
 
-/// Returns a valid name that is close to an invalid one.
-pub(crate) fn valid_name(name: &str) -> Option<ServerName> {
-    if let Some(like) = looks_like(name) {
-        return Some(like);
-    }
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
-    let words: Vec<&str> = name.split(|c| !allowed(c)).filter(|word| !word.is_empty()).collect();
-    let mut joined = words.join("-");
-    joined.truncate(64);
-    joined.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,14 +134,5 @@ mod tests {
         for (theirs, ours) in LOOK_ALIKES {
             assert_eq!(theirs.chars().count(), ours.chars().count(), "{theirs}");
         }
-    }
-
-    #[test]
-    fn an_invalid_name_suggests_a_valid_one() {
-        let valid = |name: &str| valid_name(name).map(String::from);
-        assert_eq!(valid("my server!").as_deref(), Some("my-server"));
-        assert_eq!(valid("@scope/pkg").as_deref(), Some("scope-pkg"));
-        assert_eq!(valid(&"é".repeat(3)), None);
-        assert_eq!(valid(&"x".repeat(100)).map(|name| name.len()), Some(64));
     }
 }

@@ -37,21 +37,21 @@ pub fn read(host: ImportHost, text: &str, project: Option<&Path>) -> Result<Impo
     match host {
         ImportHost::ClaudeCode => {
             let found = servers::of_claude_code(&json::parse(text)?, project)?;
-            Ok(servers::import(found, &Placeholders::new(Syntax::Native, project)))
+            Ok(servers::import(&found, &Placeholders::new(Syntax::Native, project)))
         }
         ImportHost::ClaudeDesktop => {
             let found = servers::under(&json::parse(text)?, &["mcpServers"])?;
-            Ok(servers::import(found, &Placeholders::new(Syntax::Literal, project)))
+            Ok(servers::import(&found, &Placeholders::new(Syntax::Literal, project)))
         }
         ImportHost::Cursor => {
             let found = servers::under(&json::parse(text)?, &["mcpServers"])?;
-            Ok(servers::import(found, &Placeholders::new(Syntax::Editor, project)))
+            Ok(servers::import(&found, &Placeholders::new(Syntax::Editor, project)))
         }
         ImportHost::VsCode => {
             let file = json::parse(text)?;
             let inputs = servers::vscode_inputs(&file);
             let found = servers::of_vscode(&file)?;
-            Ok(servers::import(found, &Placeholders::new(Syntax::Editor, project).with_inputs(&inputs)))
+            Ok(servers::import(&found, &Placeholders::new(Syntax::Editor, project).with_inputs(&inputs)))
         }
         ImportHost::Codex => codex::read(text),
     }

@@ -13,6 +13,7 @@ mod cursor;
 mod danger;
 mod edit;
 mod entry;
+mod entry_name;
 mod expand;
 mod file;
 mod hidden_chars;

@@ -310,7 +310,7 @@ mod tests {
     fn errors_name_the_key() {
         let errors = [
             json!({"mcp_urls_dict": ["https://a"]}),
-            json!({"mcp_urls_dict": {"a": "", "b": "https://", "c": {"url": "https://c.example", "timeout": 3}}}),
+            json!({"mcp_urls_dict": {"a": "", "b": "https://", "c": {"url": "https://c.example", "required": 3}}}),
             json!({"mcp_tool_filter": "add"}),
             json!({"mcp_tool_filter": ["add", 5]}),
             json!({"mcp_tool_filter": ["/a(b/"]}),
@@ -322,7 +322,7 @@ mod tests {
         let errors: Vec<String> = errors.iter().map(error).collect();
         insta::assert_snapshot!(errors.join("\n"), @"
         invalid `mcp_urls_dict`: expected an object with a URL, a command line or an entry for each server name
-        invalid `mcp_urls_dict`: invalid servers: `a` has neither `url` nor `command`; `b` has the type `http` and an invalid URL: no host; `c` has an invalid entry: c.timeout: 3 is less than 1000 milliseconds (did you mean 3000?)
+        invalid `mcp_urls_dict`: invalid servers: `a` has neither `url` nor `command`; `b` has the type `http` and an invalid URL: no host; `c` has an invalid entry: c.required: expected true or false, found a number
         invalid `mcp_tool_filter`: expected a list of tool names
         invalid `mcp_tool_filter`: expected a list of tool names
         invalid `mcp_tool_filter`: invalid regular expression `/a(b/`: unclosed group; write a tool name, a pattern with `*`, or a regular expression between slashes

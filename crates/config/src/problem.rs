@@ -27,6 +27,9 @@ pub enum ProblemKind {
     /// A command installs the latest version of an npm package without a question, as `npx -y` does. A note, because it
     /// works; worth a warning where a person looks at the entry.
     UnpinnedPackage,
+    /// A timeout is too short to be meant in milliseconds. A note, because the default applies; an error in an entry that
+    /// is about to be stored, and worth advice where a person looks for problems.
+    IgnoredTimeout,
     /// Any other problem.
     #[default]
     Other,

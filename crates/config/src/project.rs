@@ -43,12 +43,13 @@ pub fn find_project(start: &Path, ceiling: Option<&Path>) -> Option<ProjectFile>
     None
 }
 
-/// Returns the directory for a project's file: where one exists, else the root of the repository, else `start`.
-pub fn project_root(start: &Path, ceiling: Option<&Path>) -> PathBuf {
+/// Returns the directory for a project's file: where one exists, else the root of the repository, else the nearest
+/// directory that is known as a project, else `start`.
+pub fn project_root(start: &Path, ceiling: Option<&Path>, is_known: &dyn Fn(&Path) -> bool) -> PathBuf {
     if let Some(project) = find_project(start, ceiling) {
         return project.root;
     }
-    let below = start.ancestors().take_while(|dir| Some(*dir) != ceiling || *dir == start);
-    let mut repositories = below.filter(|dir| dir.join(".git").exists());
-    repositories.next().unwrap_or(start).to_owned()
+    let below = || start.ancestors().take_while(|dir| Some(*dir) != ceiling || *dir == start);
+    let repository = below().find(|dir| dir.join(".git").exists());
+    repository.or_else(|| below().find(|dir| is_known(dir))).unwrap_or(start).to_owned()
 }

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use crate::cursor::Document;
-use crate::entry::{self, EntryContext, ReadPurpose};
+use crate::entry::{self, Entry, EntryContext, ReadPurpose};
 use crate::expand::Variables;
-use crate::problem::Problem;
+use crate::problem::{Problem, ProblemKind, Severity};
 use crate::raw_entry::RawEntry;
 use crate::server::{Scope, Server};
 
@@ -46,11 +46,22 @@ pub fn read_server_to_keep(
 
 fn read(name: &str, text: &str, context: EntryContext<'_>) -> Result<ReadServer, Vec<Problem>> {
     let document = Document::parse(Path::new(""), text).map_err(|problem| vec![problem.of_server(name)])?;
-    let entry = entry::read(name, &document.root().with_path(name), context);
+    let mut entry = entry::read(name, &document.root().with_path(name), context);
+    if context.purpose == ReadPurpose::Store {
+        reject_ignored(&mut entry);
+    }
     match entry.server {
         Some((server, written)) => {
             Ok(ReadServer { server: Server { origin: None, ..server }, written, problems: entry.problems })
         }
         None => Err(entry.problems),
+    }
+}
+
+/// Rejects what is only ignored in existing files: the author of a new entry can still fix it.
+fn reject_ignored(entry: &mut Entry) {
+    for problem in entry.problems.iter_mut().filter(|problem| problem.kind == ProblemKind::IgnoredTimeout) {
+        problem.severity = Severity::Error;
+        entry.server = None;
     }
 }

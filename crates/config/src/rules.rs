@@ -9,6 +9,7 @@ use wharf_io::address::{default_port, normalize_host};
 
 use crate::address::{self, UrlParts};
 use crate::cursor::Cursor;
+use crate::entry_name;
 use crate::server::{Scope, Server, StdioConfig, TransportConfig};
 
 /// The rules of all files about which servers may be used.
@@ -165,7 +166,7 @@ fn allows(allowed: &[ServerPattern], server: &Server) -> bool {
 impl ServerPattern {
     fn matches(&self, server: &Server, mode: MatchMode) -> bool {
         match (self, &server.reach) {
-            (Self::Name(name), _) => server.name.as_str() == name,
+            (Self::Name(name), _) => entry_name::means(name, server.name.as_str()),
             (Self::Url(pattern), _) => {
                 let url = url_of(server).and_then(|url| address::parts(&url));
                 url.is_some_and(|url| pattern.matches(&url, mode))

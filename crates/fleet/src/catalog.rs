@@ -1,5 +1,6 @@
 //! The tools of all servers at one moment. A catalog never changes; a turn uses one from beginning to end.
 
+mod absent;
 mod drift;
 mod entry;
 mod executor;
@@ -14,8 +15,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use wharf_protocol::{ServerInstructions, ToolDefinition, nearest};
+use wharf_protocol::naming::PREFIX;
+use wharf_protocol::{ServerInstructions, ServerName, ToolDefinition, nearest};
 
+use absent::prefix_length;
+pub use absent::{AbsentServer, Prospect};
 pub use drift::{Drift, drift};
 pub use entry::{Entry, Metadata};
 pub use executor::{ExecutionError, ToolExecutor, ToolFreshness};
@@ -37,6 +41,7 @@ pub struct Catalog {
     entries: Vec<Arc<Entry>>,
     by_name: HashMap<Arc<str>, usize>,
     servers: Vec<Arc<ServerTools>>,
+    absent: Vec<AbsentServer>,
     /// Notes on the whole catalog; those on one server's tools are in its [`ServerTools`].
     notes: Vec<CatalogNote>,
     definitions: OnceLock<Vec<ToolDefinition>>,
@@ -54,6 +59,36 @@ impl Catalog {
         }
         catalog.servers = servers;
         catalog
+    }
+
+    /// Adds the servers that are not connected, for calls of their tools.
+    #[must_use]
+    pub fn with_absent(mut self, absent: Vec<AbsentServer>) -> Self {
+        self.absent = absent;
+        self
+    }
+
+    /// The servers that are not connected.
+    pub fn absent(&self) -> &[AbsentServer] {
+        &self.absent
+    }
+
+    /// The names of the servers whose tools are in the catalog.
+    pub fn connected(&self) -> impl Iterator<Item = &ServerName> {
+        self.servers.iter().map(|server| &server.server)
+    }
+
+    /// Returns the server of a tool that is not offered because its server is not connected: one that offered the tool
+    /// before, or one whose tools have names that begin like this one.
+    pub fn absent_server(&self, name: &str) -> Option<&AbsentServer> {
+        if let Some(server) = self.absent.iter().find(|server| server.offered(name)) {
+            return Some(server);
+        }
+        let connected = self.connected().filter_map(|server| prefix_length(server, name)).max();
+        let absent = self.absent.iter().filter_map(|server| Some((server.prefix_length(name)?, server)));
+        let (length, server) = absent.max_by_key(|(length, _)| *length)?;
+        // The longest prefix is that of the tool's server.
+        (connected < Some(length)).then_some(server)
     }
 
     fn add(&mut self, entry: Arc<Entry>) {
@@ -92,7 +127,7 @@ impl Catalog {
             let servers = self.servers.iter().filter(|server| has_tools(&server.server));
             let instructions = servers.filter_map(|server| {
                 let text = server.instructions.clone()?;
-                Some(ServerInstructions { server: server.server.clone(), text })
+                Some(ServerInstructions::of_server(server.server.clone(), text))
             });
             instructions.collect()
         })
@@ -107,7 +142,7 @@ impl Catalog {
     #[must_use]
     pub fn choose(&self, choice: &ToolChoice) -> Self {
         let mut filter = ToolFilter::new(choice);
-        let mut chosen = Self { servers: self.servers.clone(), notes: self.notes.clone(), ..Self::default() };
+        let mut chosen = self.without_tools();
         for entry in &self.entries {
             let Some(server) = &entry.server else {
                 chosen.add(Arc::clone(entry));
@@ -142,16 +177,32 @@ impl Catalog {
     /// Returns a catalog with the tools that `predicate` accepts.
     #[must_use]
     pub fn filter(&self, predicate: impl Fn(&Entry) -> bool) -> Self {
-        let mut filtered = Self { servers: self.servers.clone(), notes: self.notes.clone(), ..Self::default() };
+        let mut filtered = self.without_tools();
         for entry in self.entries.iter().filter(|entry| predicate(entry)) {
             filtered.add(Arc::clone(entry));
         }
         filtered
     }
 
+    fn without_tools(&self) -> Self {
+        let Self { servers, absent, notes, .. } = self;
+        Self { servers: servers.clone(), absent: absent.clone(), notes: notes.clone(), ..Self::default() }
+    }
+
     /// Returns the full names that an unknown name may stand for: the tools with this bare name, or else the most
-    /// similar ones.
+    /// similar ones. A name that begins like those of a server stands for a tool of that server only: a tool of another
+    /// server is not a substitute.
     pub fn nearest(&self, name: &str) -> Vec<&str> {
+        if name.starts_with(PREFIX) {
+            let servers = self.entries.iter().filter_map(|entry| entry.server.as_ref());
+            let longest = servers.chain(self.connected()).filter_map(|server| prefix_length(server, name)).max();
+            let is_same = |entry: &&Arc<Entry>| {
+                let server = entry.server.as_ref();
+                longest.is_some() && server.and_then(|server| prefix_length(server, name)) == longest
+            };
+            let names = self.entries.iter().filter(is_same).map(|entry| &*entry.name);
+            return nearest(name, names).into_iter().collect();
+        }
         let with_bare_name = |bare: &str| -> Vec<&str> {
             let same = self.entries.iter().filter(|entry| *entry.tool.name == *bare);
             same.map(|entry| &*entry.name).take(MAX_SUGGESTIONS).collect()
@@ -159,9 +210,6 @@ impl Catalog {
         let same = with_bare_name(name);
         if !same.is_empty() {
             return same;
-        }
-        if let Some(near) = nearest(name, self.entries.iter().map(|entry| &*entry.name)) {
-            return vec![near];
         }
         nearest(name, self.entries.iter().map(|entry| &*entry.tool.name)).map(with_bare_name).unwrap_or_default()
     }

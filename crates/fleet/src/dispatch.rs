@@ -29,7 +29,7 @@ use wharf_protocol::{
     TraceSink, TraceStep,
 };
 
-use crate::catalog::{Catalog, Entry};
+use crate::catalog::{AbsentServer, Catalog, Entry};
 pub use call_failure::CallFailure;
 pub use command_hook::{CommandHooks, HookEnvironment, InvalidHooks, command_hooks};
 pub use condition::{Condition, InvalidCondition};
@@ -69,6 +69,22 @@ pub struct Turn {
     pub catalog: Arc<Catalog>,
     /// The dispatcher that executes them.
     pub dispatcher: Arc<Dispatcher>,
+    instructions: Vec<ServerInstructions>,
+}
+
+impl Turn {
+    /// Creates a turn with the tools that the model sees, and the dispatcher that executes them.
+    pub fn new(catalog: Arc<Catalog>, dispatcher: Arc<Dispatcher>) -> Self {
+        let instructions = catalog.instructions().to_vec();
+        Self { catalog, dispatcher, instructions }
+    }
+
+    /// Adds notices about servers to what the model reads.
+    #[must_use]
+    pub fn with_notices(mut self, notices: impl IntoIterator<Item = ServerInstructions>) -> Self {
+        self.instructions.extend(notices);
+        self
+    }
 }
 
 impl Tools for Turn {
@@ -77,7 +93,7 @@ impl Tools for Turn {
     }
 
     fn instructions(&self) -> &[ServerInstructions] {
-        self.catalog.instructions()
+        &self.instructions
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Result<ToolOutput, CallFailed>> {
@@ -98,7 +114,7 @@ enum Stop {
 
 impl Stop {
     fn invalid_arguments(entry: &Entry, fault: SchemaViolation) -> Self {
-        Self::Refused(messages::invalid_arguments(entry, &fault), CallFailure::Arguments(fault))
+        Self::Refused(messages::invalid_arguments(entry, &fault), CallFailure::Arguments(Box::new(fault)))
     }
 
     /// The model reads `text`, and the user reads the reason, which is a part of it.
@@ -163,10 +179,17 @@ impl Dispatcher {
         let span = tracing::info_span!("call", server, tool = &*call.name, call = &*call.id);
         let mut trace = CallTrace::begin(self.trace.as_deref(), call);
         let Some(entry) = entry else {
-            trace.step(|| TraceStep::NotOffered);
-            let result = Ok(ToolOutput::error(messages::not_offered(catalog, &call.name)));
+            let (text, cause) = if let Some(absent) = catalog.absent_server(&call.name) {
+                let AbsentServer { server, reason, .. } = absent.clone();
+                trace.step(|| TraceStep::ServerDown { server, reason });
+                (messages::server_down(absent, &call.name), CallFailure::ServerDown(absent.to_string()))
+            } else {
+                trace.step(|| TraceStep::NotOffered);
+                (messages::not_offered(catalog, &call.name), CallFailure::NotOffered)
+            };
+            let result = Ok(ToolOutput::error(text));
             trace.end(&result);
-            return (result, Some(CallFailure::NotOffered));
+            return (result, Some(cause));
         };
         trace.set_entry(entry);
         // Instrumenting moves the future, and this one is large: it is boxed, and only if spans are recorded.

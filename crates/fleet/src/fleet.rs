@@ -175,10 +175,17 @@ impl Fleet {
         {
             return Arc::clone(catalog);
         }
-        let servers = self.inner.members().slots.values().filter_map(|slot| slot.tools.load_full()).collect();
+        let mut servers = Vec::new();
+        let mut absent = Vec::new();
+        for slot in self.inner.members().slots.values() {
+            match slot.tools.load_full() {
+                Some(tools) => servers.push(tools),
+                None => absent.extend(slot.server.absent()),
+            }
+        }
         let mut own = self.inner.own_tools.lock().unwrap_or_else(PoisonError::into_inner).clone();
         own.extend(self.authenticate_tool());
-        let catalog = Arc::new(Catalog::new(servers, own));
+        let catalog = Arc::new(Catalog::new(servers, own).with_absent(absent));
         *cached = Some((now, Arc::clone(&catalog)));
         catalog
     }

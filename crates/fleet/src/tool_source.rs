@@ -1,28 +1,48 @@
 //! A fleet as the source of an agent's tools.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use wharf_protocol::{ToolSource, Tools};
+use wharf_protocol::{ServerInstructions, ServerName, ServerNotice, ToolSource, Tools};
 
+use crate::catalog::Catalog;
 use crate::dispatch::{Dispatcher, Turn};
 use crate::fleet::Fleet;
 
 /// The tools of a fleet: each turn has the catalog of its beginning, and its calls go through one dispatcher.
+///
+/// The model is told about servers that are about to connect, and when they have.
 #[derive(Clone)]
 pub struct FleetTools {
     fleet: Fleet,
     dispatcher: Arc<Dispatcher>,
+    /// The servers that were about to connect at the beginning of an earlier turn.
+    late: Arc<Mutex<BTreeSet<ServerName>>>,
 }
 
 impl FleetTools {
     /// Creates the source.
     pub fn new(fleet: Fleet, dispatcher: Arc<Dispatcher>) -> Self {
-        Self { fleet, dispatcher }
+        Self { fleet, dispatcher, late: Arc::default() }
+    }
+
+    fn notices(&self, catalog: &Catalog) -> Vec<ServerInstructions> {
+        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        let joined = catalog.connected().filter(|server| late.contains(*server));
+        let joined = joined.map(|server| ServerInstructions::of_host(server.clone(), ServerNotice::Joined));
+        let mut notices: Vec<ServerInstructions> = joined.collect();
+        for absent in catalog.absent().iter().filter(|absent| absent.is_expected()) {
+            late.insert(absent.server.clone());
+            notices.push(ServerInstructions::of_host(absent.server.clone(), ServerNotice::Late));
+        }
+        notices
     }
 }
 
 impl ToolSource for FleetTools {
     fn turn(&self) -> Arc<dyn Tools> {
-        Arc::new(Turn { catalog: self.fleet.catalog(), dispatcher: Arc::clone(&self.dispatcher) })
+        let catalog = self.fleet.catalog();
+        let notices = self.notices(&catalog);
+        Arc::new(Turn::new(catalog, Arc::clone(&self.dispatcher)).with_notices(notices))
     }
 }

@@ -1,48 +1,163 @@
 //! The environment of a child process: a short allowlist, and the variables of its configuration.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The variables that every server gets: enough for programs, home and language, and no secrets.
 const ALLOWED: [&str; 11] =
     ["HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
 
+/// Files with the certificates that programs trust. Every server gets them: it may need the network.
+const CERTIFICATES: [&str; 5] =
+    ["SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];
+
+/// The proxies of programs, in upper or lower case. Every server gets them.
+const PROXIES: [&str; 4] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
+
+/// The programs that download a package and run it.
+const PACKAGE_RUNNERS: [&str; 3] = ["uvx", "npx", "pipx"];
+
+/// Where those programs download from, and how: by exact name, because the same prefixes name credentials.
+const PACKAGE_SETTINGS: [&str; 24] = [
+    "UV_INDEX",
+    "UV_DEFAULT_INDEX",
+    "UV_INDEX_URL",
+    "UV_EXTRA_INDEX_URL",
+    "UV_INDEX_STRATEGY",
+    "UV_FIND_LINKS",
+    "UV_NATIVE_TLS",
+    "UV_SYSTEM_CERTS",
+    "UV_INSECURE_HOST",
+    "UV_PYTHON_INSTALL_MIRROR",
+    "UV_CONFIG_FILE",
+    "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_FIND_LINKS",
+    "PIP_TRUSTED_HOST",
+    "PIP_CERT",
+    "PIP_PROXY",
+    "PIP_CONFIG_FILE",
+    "NPM_CONFIG_REGISTRY",
+    "NPM_CONFIG_CAFILE",
+    "NPM_CONFIG_PROXY",
+    "NPM_CONFIG_HTTPS_PROXY",
+    "NPM_CONFIG_NOPROXY",
+    "NPM_CONFIG_STRICT_SSL",
+];
+
+/// The prefixes of all variables of the package runners.
+const PACKAGE_PREFIXES: [&str; 3] = ["UV_", "PIP_", "NPM_CONFIG_"];
+
+/// The most names that [`Environment::missing`] returns.
+const MAX_MISSING: usize = 4;
+
 /// The whole environment of a child process.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Environment(BTreeMap<OsString, OsString>);
+pub struct Environment {
+    variables: BTreeMap<OsString, OsString>,
+    /// What only package runners get.
+    package_settings: BTreeMap<OsString, OsString>,
+    /// The names of the host's variables that the process does not get.
+    withheld: BTreeSet<String>,
+}
 
 impl Environment {
     /// Selects the allowed variables from `vars`, usually `std::env::vars_os()`.
     pub fn allowed_from(vars: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
-        let allowed = |(name, value): &(OsString, OsString)| {
+        let mut environment = Self::default();
+        for (name, value) in vars {
+            let upper = name.to_str().map(str::to_ascii_uppercase).unwrap_or_default();
+            let is_in = |list: &[&str]| list.iter().any(|listed| OsStr::new(listed) == name);
+            let is_setting =
+                PROXIES.contains(&upper.as_str()) && (is_in(&PROXIES) || name == *upper.to_ascii_lowercase());
+            let is_package_setting = PACKAGE_SETTINGS.contains(&upper.as_str());
             // A value that starts with `()` is a function that an old shell would run.
-            ALLOWED.iter().any(|allowed| OsStr::new(allowed) == name) && !value.as_encoded_bytes().starts_with(b"()")
-        };
-        let safe = |(name, value): (OsString, OsString)| match name.to_str() {
-            Some("PATH") => without_relative_folders(&value).map(|path| (name, path)),
-            _ => Some((name, value)),
-        };
-        Self(vars.into_iter().filter(allowed).filter_map(safe).collect())
+            if value.as_encoded_bytes().starts_with(b"()")
+                || (is_setting || is_package_setting) && has_credentials(&value)
+            {
+                environment.withhold(&name);
+            } else if name == "PATH" {
+                environment.variables.extend(without_relative_folders(&value).map(|path| (name, path)));
+            } else if is_in(&ALLOWED) || is_in(&CERTIFICATES) || is_setting {
+                environment.variables.insert(name, value);
+            } else if is_package_setting {
+                environment.package_settings.insert(name, value);
+            } else {
+                environment.withhold(&name);
+            }
+        }
+        environment
+    }
+
+    /// Adds what a command needs besides: the settings of package indexes, for a program that downloads packages.
+    #[must_use]
+    pub fn for_command(mut self, command: &str) -> Self {
+        let settings = std::mem::take(&mut self.package_settings);
+        let program = Path::new(command).file_name().and_then(OsStr::to_str).unwrap_or_default();
+        if PACKAGE_RUNNERS.contains(&program) {
+            self.variables.extend(settings);
+        } else {
+            for name in settings.keys() {
+                self.withhold(name);
+            }
+        }
+        self
     }
 
     /// Adds a variable, or replaces it.
     #[must_use]
     pub fn with(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
-        self.0.insert(name.into(), value.into());
+        let name = name.into();
+        if let Some(name) = name.to_str() {
+            self.withheld.remove(name);
+        }
+        self.variables.insert(name, value.into());
         self
     }
 
     /// Returns the value of a variable.
     pub fn get(&self, name: &str) -> Option<&OsStr> {
-        self.0.get(OsStr::new(name)).map(OsString::as_os_str)
+        self.variables.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
     /// Iterates over all variables.
     pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
-        self.0.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+        self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
+
+    /// Returns the names of the host's variables that a process may have failed without: settings of networks and
+    /// package indexes that were withheld, and what the process itself names in its output.
+    pub fn missing(&self, output: &[String]) -> Vec<String> {
+        let is_setting = |name: &&String| {
+            let upper = name.to_ascii_uppercase();
+            PROXIES.contains(&upper.as_str()) || PACKAGE_PREFIXES.iter().any(|prefix| upper.starts_with(prefix))
+        };
+        let is_named = |name: &&String| output.iter().any(|line| names_variable(line, name));
+        let named = self.withheld.iter().filter(is_named);
+        let settings = self.withheld.iter().filter(|name| is_setting(name) && !is_named(name));
+        named.chain(settings).take(MAX_MISSING).cloned().collect()
+    }
+
+    fn withhold(&mut self, name: &OsStr) {
+        // A name that is not text cannot be passed by an option either.
+        self.withheld.extend(name.to_str().map(str::to_owned));
+    }
+}
+
+/// Whether a URL, or one of several, contains credentials: a user name and password, or a token as a parameter.
+fn has_credentials(value: &OsStr) -> bool {
+    let value = value.to_string_lossy().to_ascii_lowercase();
+    // Also after a path: a password may contain `/`, and programs differ in how they read it.
+    value.contains('@') || ["token=", "auth=", "key=", "password="].iter().any(|parameter| value.contains(parameter))
+}
+
+/// Whether a line contains a name as a whole word. Short names and lowercase ones are ordinary words.
+fn names_variable(line: &str, name: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_variable_name = name.contains('_') && !name.contains(|c: char| c.is_ascii_lowercase());
+    is_variable_name && line.split(|c| !is_part(c)).any(|word| word == name)
 }
 
 /// Returns the folders of a `PATH` in which commands are looked up: the absolute ones.
@@ -62,7 +177,7 @@ fn without_relative_folders(path: &OsStr) -> Option<OsString> {
 /// Shows names only, because values may be secrets.
 impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.variables.keys()).finish()
     }
 }
 
@@ -92,5 +207,62 @@ mod tests {
         let seen: Vec<String> = environment.iter().map(|(n, v)| format!("{}={}", n.display(), v.display())).collect();
         assert_eq!(seen, ["PATH=/opt/bin", "TOKEN=t", "USER=me"]);
         assert_eq!(format!("{environment:?}"), r#"{"PATH", "TOKEN", "USER"}"#);
+    }
+
+    fn environment(vars: &[(&str, &str)]) -> Environment {
+        Environment::allowed_from(vars.iter().map(|(name, value)| (name.into(), value.into())))
+    }
+
+    fn names(environment: &Environment) -> Vec<&str> {
+        environment.iter().filter_map(|(name, _)| name.to_str()).collect()
+    }
+
+    #[test]
+    fn certificates_and_proxies_reach_every_server_and_credentials_none() {
+        let vars = [
+            ("SSL_CERT_FILE", "/ca.pem"),
+            ("NODE_EXTRA_CA_CERTS", "/ca@corp.pem"),
+            ("HTTPS_PROXY", "http://proxy.test:8080"),
+            ("no_proxy", "localhost,.corp"),
+            ("Http_Proxy", "http://proxy.test:8080"),
+            ("https_proxy", "http://me:secret@proxy.test:8080"),
+            ("ALL_PROXY", "me:secret/@proxy.test"),
+            ("HTTP_PROXY", "http://proxy.test?token=t"),
+        ];
+        let environment = environment(&vars).for_command("node");
+        assert_eq!(names(&environment), ["HTTPS_PROXY", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "no_proxy"]);
+        assert_eq!(environment.missing(&[]), ["ALL_PROXY", "HTTP_PROXY", "Http_Proxy", "https_proxy"]);
+    }
+
+    #[test]
+    fn settings_of_package_indexes_reach_the_programs_that_use_them() {
+        let vars = [
+            ("UV_DEFAULT_INDEX", "https://index.test/simple"),
+            ("npm_config_registry", "https://npm.test/"),
+            ("PIP_INDEX_URL", "https://me:secret@index.test/simple"),
+            ("UV_INDEX_CORP_PASSWORD", "secret"),
+            ("UV_PUBLISH_TOKEN", "secret"),
+        ];
+        for command in ["uvx", "/opt/bin/npx", "pipx"] {
+            let environment = environment(&vars).for_command(command);
+            assert_eq!(names(&environment), ["UV_DEFAULT_INDEX", "npm_config_registry"], "{command}");
+            assert_eq!(environment.missing(&[]), ["PIP_INDEX_URL", "UV_INDEX_CORP_PASSWORD", "UV_PUBLISH_TOKEN"]);
+        }
+        let environment = environment(&vars).for_command("./uvx.sh");
+        assert_eq!(names(&environment), [""; 0]);
+        assert!(environment.missing(&[]).contains(&"UV_DEFAULT_INDEX".to_owned()));
+        // What the host passes by name is not missing.
+        assert!(!environment.with("UV_DEFAULT_INDEX", "x").missing(&[]).contains(&"UV_DEFAULT_INDEX".to_owned()));
+        let words = ["TOKEN", "AUTH", "KEY", "PASSWORD"];
+        assert!(!PACKAGE_SETTINGS.iter().any(|name| words.iter().any(|word| name.contains(word))));
+    }
+
+    #[test]
+    fn a_variable_that_the_process_asks_for_is_missing_if_the_host_has_it() {
+        let environment = environment(&[("API_KEY", "k"), ("EDITOR", "vi"), ("HOME", "/h"), ("MY_API_KEY", "m")]);
+        let missing = |line: &str| environment.missing(&[line.to_owned()]);
+        assert_eq!(missing("error: API_KEY is not set"), ["API_KEY"]);
+        assert_eq!(missing("set $MY_API_KEY, or HOME"), ["MY_API_KEY"]);
+        assert_eq!(missing("OTHER_API_KEY and XAPI_KEY; EDITOR"), [""; 0]);
     }
 }

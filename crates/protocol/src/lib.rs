@@ -39,6 +39,7 @@ pub use secret::Secret;
 pub use tool::{Hints, Tool};
 pub use tool_result::{ImageFormat, ImageSource, ResultContent, ResultStatus, ToolResult};
 pub use tools::{
-    BoxFuture, CallFailed, Outcome, RetrySafety, ServerInstructions, ToolCall, ToolDefinition, ToolSource, Tools,
+    BoxFuture, CallFailed, Outcome, RetrySafety, ServerInstructions, ServerNotice, ToolCall, ToolDefinition,
+    ToolSource, Tools,
 };
 pub use trace::{ToolTrace, TraceEvent, TraceFailure, TraceSink, TraceStep};

@@ -44,6 +44,12 @@ pub fn visible_name(identity: &ToolRef) -> Arc<str> {
     format!("{PREFIX}{server_left}{SEPARATOR}{tool_left}_{}", digest(identity)).into()
 }
 
+/// Returns how the names of a server's tools begin, unless a name is too long for it. Only messages depend on it: a tool
+/// is looked up by its whole name.
+pub fn server_prefix(server: &ServerName) -> String {
+    format!("{PREFIX}{}{SEPARATOR}", plain(server.as_str()))
+}
+
 /// Returns the command name of a server's prompt, by the same rule.
 pub fn command_name(server: &ServerName, prompt: &str) -> Arc<str> {
     visible_name(&ToolRef { server: server.clone(), tool: prompt.into() })

@@ -39,13 +39,43 @@ impl<F: Fn() -> Arc<dyn Tools> + Send + Sync> ToolSource for F {
     }
 }
 
-/// The instructions of one server for models. The text is the server's own and is not to be trusted.
+/// What models read about one server: its instructions, or a notice of the host about its tools.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerInstructions {
     /// The server's name.
     pub server: ServerName,
-    /// The text, already cut to its maximum length.
+    /// The text, already cut to its maximum length. Unless it is a notice, it is the server's own and is not to be
+    /// trusted.
     pub text: Arc<str>,
+    /// The notice, if the text is the host's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notice: Option<ServerNotice>,
+}
+
+/// What the host says about a server that connects after a run has started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerNotice {
+    /// It is not connected yet, or not connected again.
+    Late,
+    /// It has connected, and its tools are offered.
+    Joined,
+}
+
+impl ServerInstructions {
+    /// Returns the instructions that a server sent.
+    pub fn of_server(server: ServerName, text: Arc<str>) -> Self {
+        Self { server, text, notice: None }
+    }
+
+    /// Returns a notice of the host. Its text is a predicate of the server.
+    pub fn of_host(server: ServerName, notice: ServerNotice) -> Self {
+        let text = match notice {
+            ServerNotice::Late => "is not connected. Its tools are offered as soon as it is.",
+            ServerNotice::Joined => "has connected since this run started. Its tools are offered now.",
+        };
+        Self { server, text: text.into(), notice: Some(notice) }
+    }
 }
 
 /// A tool as presented to a model.

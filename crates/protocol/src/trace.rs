@@ -70,7 +70,13 @@ impl ToolTrace {
     /// changed, or its arguments are invalid.
     pub fn is_refused(&self) -> bool {
         let is_impossible = |step: &TraceStep| {
-            matches!(step, TraceStep::NotOffered | TraceStep::Misfit { .. } | TraceStep::Drifted { called: false, .. })
+            matches!(
+                step,
+                TraceStep::NotOffered
+                    | TraceStep::ServerDown { .. }
+                    | TraceStep::Misfit { .. }
+                    | TraceStep::Drifted { called: false, .. }
+            )
         };
         if self.steps.iter().any(is_impossible) {
             return true;
@@ -104,6 +110,13 @@ pub struct TraceFailure {
 pub enum TraceStep {
     /// The tool does not exist.
     NotOffered,
+    /// The tool's server is not connected. The tool was not called.
+    ServerDown {
+        /// The server's name.
+        server: ServerName,
+        /// Its state and the reason.
+        reason: String,
+    },
     /// The arguments do not match the schema. The tool was not called.
     Misfit {
         /// The path of the mismatch and the reason.

@@ -128,7 +128,7 @@ mod tests {
         let hinted = Hints { read_only: Some(true), ..Hints::default() };
         assert_eq!(one.digest(), set(vec![OfferedTool { hints: hinted, ..tool("a") }, tool("b")]).digest());
         assert_eq!(one.digest(), ToolSet::digest_of_turn(&one.definitions(), &[]));
-        let instructions = vec![ServerInstructions { server: "s".parse().unwrap(), text: "Read first.".into() }];
+        let instructions = vec![ServerInstructions::of_server("s".parse().unwrap(), "Read first.".into())];
         for other in [
             set(vec![tool("a")]),
             set(vec![tool("a"), OfferedTool { description: "e".to_owned(), ..tool("b") }]),

@@ -111,7 +111,7 @@ pub use wharf_io::{
 pub use wharf_protocol::{
     Block, BlockKind, CallFailed, Content, ContentKind, Hints, ImageFormat, ImageSource, InvalidName, Item, Json,
     Listed, Message, Prompt, Quarantined, Redactor, Resource, ResourceBody, ResourceTemplate, ResultContent,
-    ResultStatus, RetrySafety, Role, Secret, ServerInstructions, ServerName, Tool, ToolCall, ToolDefinition,
-    ToolOutput, ToolRef, ToolResult, ToolSource, ToolTrace, Tools, TraceEvent, TraceFailure, TraceSink, TraceStep,
-    Usage, command_name, nearest, schema_accepts, visible_name,
+    ResultStatus, RetrySafety, Role, Secret, ServerInstructions, ServerName, ServerNotice, Tool, ToolCall,
+    ToolDefinition, ToolOutput, ToolRef, ToolResult, ToolSource, ToolTrace, Tools, TraceEvent, TraceFailure, TraceSink,
+    TraceStep, Usage, command_name, nearest, schema_accepts, visible_name,
 };

@@ -1,6 +1,6 @@
 //! Retries tool calls that did not run, and those of read-only and idempotent tools that may have run.
 
-use wharf_protocol::{BoxFuture, CallFailed, ToolCall, ToolOutput};
+use wharf_protocol::{BoxFuture, CallFailed, Outcome, ToolCall, ToolOutput};
 
 use super::config::ToolRetrySettings;
 use super::{NextTool, ToolLayer};
@@ -15,12 +15,19 @@ impl ToolLayer for ToolRetry {
     fn handle<'a>(&'a self, call: &'a ToolCall, next: NextTool<'a>) -> BoxFuture<'a, Result<ToolOutput, CallFailed>> {
         Box::pin(async move {
             let mut failures = 0;
+            let mut may_have_run = false;
             loop {
-                let failed = match next.call(call).await {
-                    Err(failed) if failures < self.0.max_retries => failed,
-                    result => return result,
+                let mut failed = match next.call(call).await {
+                    Ok(output) => return Ok(output),
+                    Err(failed) => failed,
                 };
-                if !failed.outcome.retry_safety(next.hints(&call.name)).allows_retry() {
+                let may_retry = failed.outcome.retry_safety(next.hints(&call.name)).allows_retry();
+                may_have_run |= failed.outcome == Outcome::Unknown;
+                if !may_retry || failures >= self.0.max_retries {
+                    // The last attempt did not run, but one before it may have.
+                    if may_have_run && failed.outcome == Outcome::NotRun {
+                        failed.outcome = Outcome::Unknown;
+                    }
                     return Err(failed);
                 }
                 failures += 1;

@@ -170,9 +170,8 @@ impl TestTools {
 
     /// Returns the tools with instructions of servers: name, text.
     pub(crate) fn with_instructions(self: Arc<Self>, servers: &[(&str, &str)]) -> Arc<Self> {
-        let instructions = servers
-            .iter()
-            .map(|(server, text)| ServerInstructions { server: server.parse().unwrap(), text: (*text).into() });
+        let instructions =
+            servers.iter().map(|(server, text)| ServerInstructions::of_server(server.parse().unwrap(), (*text).into()));
         let tools = Arc::into_inner(self).unwrap();
         Arc::new(Self { instructions: instructions.collect(), ..tools })
     }

@@ -144,6 +144,20 @@ async fn a_tool_layer_of_the_host_is_around_loop_guard_and_retries() {
     assert!(result.trace_messages[3].content.contains("the same call was made 1 times"));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_call_may_have_run_if_any_of_its_attempts_may_have() {
+    let tools = TestTools::new().on_call("1", Behavior::Fails(Outcome::Unknown));
+    for _ in 0..3 {
+        tools.on_call("1", Behavior::Fails(Outcome::NotRun));
+    }
+    let model = Arc::new(Fake::new([Ok(answer("", &[("look", "1", json!({}))])), Ok(answer("42", &[]))]));
+    let agent = test_agent(&model, &tools).with_middleware(steady());
+    let result = finish(&agent, &mut new_run(Limits::default())).await;
+    assert_eq!(tools.log().len(), 8, "a read-only call is retried");
+    let text = &result.trace_messages[1].content;
+    assert!(text.starts_with("The call failed, and it is unknown whether it had an effect"), "{text}");
+}
+
 /// A tool layer that answers some calls itself and changes the output of others.
 struct Editor;
 

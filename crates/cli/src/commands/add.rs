@@ -183,7 +183,7 @@ async fn write(globals: &Globals, new: &NewEntry<'_>) -> Exit {
 fn for_new_entry(problem: Problem) -> Problem {
     match problem.kind {
         ProblemKind::UnpinnedPackage => Problem { severity: Severity::Warning, ..problem },
-        ProblemKind::ServerNotUsed | ProblemKind::Other => problem,
+        ProblemKind::ServerNotUsed | ProblemKind::IgnoredTimeout | ProblemKind::Other => problem,
     }
 }
 

@@ -8,20 +8,23 @@ use std::sync::Arc;
 use clap_complete::ArgValueCandidates;
 use serde::Serialize;
 use wharf::fleet::catalog::CatalogNoteKind;
-use wharf::fleet::dispatch::CallFailure;
+use wharf::fleet::dispatch::{CallFailure, UserPrompt};
 use wharf::fleet::{Catalog, Dispatcher, Entry, Fleet};
 use wharf::{CallError, CallErrorKind, Evidence, Json, Listed, Tool, ToolCall, ToolOutput};
 
 use super::listing::left_out;
+use crate::arguments::UnknownArgument;
 use crate::config::dispatcher::{ApproveAll, dispatcher, policy};
-use crate::config::{FleetLifetime, ServerSelection, Setup};
+use crate::config::{ServerSelection, Setup};
 use crate::error::{UsageError, usage_error};
 use crate::exit::Exit;
 use crate::failure::{Failure, Subject};
 use crate::globals::Globals;
 use crate::interrupt::guarded;
+use crate::models::choose;
 use crate::one_shot::{connected_server, print_server_info};
 use crate::term::SETTLE_LIMIT;
+use crate::term::prompt::{SecretFields, is_interactive, user_prompt};
 use crate::{arguments, complete, signature, term};
 use progress::ProgressLine;
 use wharf::nearest;
@@ -41,6 +44,13 @@ pub(crate) struct Call {
     /// Tool name
     #[arg(add = ArgValueCandidates::new(complete::tools))]
     tool: String,
+    /// Model for completions that the server requests; you review each one [default: `WHARF_MODEL`, or a provider with an
+    /// API key]
+    #[arg(short, long, value_name = "MODEL")]
+    model: Option<String>,
+    /// Let the server ask you for passwords and other secrets; what you type is not shown
+    #[arg(long)]
+    allow_secrets: bool,
     /// Arguments: one JSON object, `-` to read it from stdin, or `key=value` pairs. Values are parsed as JSON unless the
     /// tool expects a string
     #[arg(value_name = "JSON | - | KEY=VALUE")]
@@ -52,9 +62,10 @@ pub(crate) async fn run(globals: &Globals, call: Call) -> Exit {
     let prepared = async {
         let selection = ServerSelection::One(&call.server);
         let setup = Setup::load_for(globals, selection).await?;
-        let dispatcher = dispatcher(globals, &setup, policy(&setup)?)?.with_user_prompt(Arc::new(ApproveAll));
+        let prompt = prompt(globals, &call).await?;
+        let dispatcher = dispatcher(globals, &setup, policy(&setup)?)?.with_user_prompt(Arc::clone(&prompt));
         let dispatcher = dispatcher.with_unlimited_outputs().with_trace(Arc::clone(&progress) as _);
-        Ok::<_, UsageError>((setup.open(selection, FleetLifetime::OneShot)?, dispatcher, from_stdin(&call)?))
+        Ok::<_, UsageError>((setup.open_for_user(&call.server, &prompt)?, dispatcher, from_stdin(&call)?))
     };
     let (fleet, dispatcher, from_stdin) = match prepared.await {
         Ok(prepared) => prepared,
@@ -70,6 +81,13 @@ pub(crate) async fn run(globals: &Globals, call: Call) -> Exit {
         }
     };
     guarded(&fleet, work).await
+}
+
+/// Returns who answers the server's questions: the user at the terminal. Arguments on stdin take it from the user.
+async fn prompt(globals: &Globals, call: &Call) -> Result<Arc<dyn UserPrompt>, UsageError> {
+    let secret_fields = if call.allow_secrets { SecretFields::Allow } else { SecretFields::Refuse };
+    let model = if is_interactive() { choose::for_servers(call.model.as_deref(), globals).await? } else { None };
+    Ok(Arc::new(ApproveAll(user_prompt(secret_fields, model))))
 }
 
 /// Reads the arguments from stdin, if they are `-`.
@@ -111,12 +129,25 @@ async fn resolve<'a>(
         Ok((entry, arguments))
     });
     let (entry, arguments) = checked.map_err(|error| term::usage_error(&error))?;
+    if !globals.quiet {
+        warn_unknown(call, &entry, &arguments);
+    }
     if globals.verbose
         && let Some(session) = fleet.session(&status.name)
     {
         print_server_info(&session);
     }
     Ok(ResolvedCall { call, catalog, entry, arguments, remote: status.transport.is_remote() })
+}
+
+/// Warns about arguments that the schema does not know. A server may ignore them, and then a misspelled one is lost.
+fn warn_unknown(call: &Call, entry: &Entry, arguments: &Json) {
+    for UnknownArgument { name, near } in arguments::unknown(arguments, &entry.input_schema) {
+        term::warning(&format!("{}: `{}` has no argument `{}`", call.server, call.tool, term::name(&name)));
+        if let Some(near) = near {
+            term::hint(&format!("did you mean `{near}`?"));
+        }
+    }
 }
 
 async fn call_tool(
@@ -152,13 +183,13 @@ async fn report_failure(globals: &Globals, resolved: &ResolvedCall<'_>, cause: C
         CallFailure::Error(error) => error,
         CallFailure::Arguments(fault) => {
             let Some(server) = entry.server.clone() else { return Exit::Usage };
-            let kind = CallErrorKind::Arguments { tool: entry.tool.name.to_string(), fault };
+            let kind = CallErrorKind::Arguments { tool: entry.tool.name.to_string(), fault: *fault };
             Box::new(CallError { server, kind, evidence: Evidence::default() })
         }
         CallFailure::NotOffered => {
             return subject(call).refused(globals, "was not called: it is no longer available", "not run").await;
         }
-        CallFailure::Refused(why) => {
+        CallFailure::ServerDown(why) | CallFailure::Refused(why) => {
             return subject(call).refused(globals, &format!("was not called: {why}"), "not run").await;
         }
         CallFailure::ApprovalUnavailable => {

@@ -58,6 +58,10 @@ struct JsonImport {
     notes: Vec<String>,
 }
 
+/// Why a server is not imported for every project.
+const FOR_ONE_PROJECT: &str =
+    "uses the directory of the project (`${workspaceFolder}`); import it into the project where it is used: -s local";
+
 #[derive(Serialize)]
 struct Imported {
     name: String,
@@ -96,6 +100,10 @@ fn import_servers(globals: &Globals, import: &Import) -> Result<JsonImport, Writ
         imported.skipped.into_iter().map(|(name, reason)| Skipped { name, reason }).collect();
     let mut taken = Vec::new();
     for server in imported.servers {
+        if scope == Scope::User && server.is_for_project {
+            skipped.push(Skipped { name: server.original, reason: FOR_ONE_PROJECT.to_owned() });
+            continue;
+        }
         let name = server.name;
         let entry = Value::Object(server.entry);
         let checked = writing::check(&setup, name.as_str(), &entry.to_string(), scope);

@@ -99,6 +99,16 @@ async fn show(globals: &Globals, setup: &Setup, list: &List, attempts: &BTreeMap
     written
 }
 
+/// Returns why a server is not connected, or what it is.
+fn details(row: &ServerRow) -> String {
+    let target = row.target.clone().unwrap_or_default();
+    match row.short_reason() {
+        Some(reason) if row.usability == Usability::Replaced => format!("{reason}: {target}"),
+        Some(reason) => reason,
+        None => target,
+    }
+}
+
 fn transport(row: &ServerRow) -> String {
     row.transport.map_or("–".to_owned(), |transport| transport.to_string())
 }
@@ -111,13 +121,18 @@ fn state_table(rows: &[ServerRow]) -> String {
             (ServerState::Connected, hidden) => format!("{} ({hidden} hidden)", row.tools),
             _ => String::new(),
         };
-        let details = first_line(&row.short_reason().or_else(|| row.target.clone()).unwrap_or_default());
-        vec![term::name(&row.name), row.scope.to_string(), transport(row), marked(row.state), tools, details]
+        let details = first_line(&details(row));
+        vec![term::name(&row.name), row.scope.to_string(), transport(row), state_cell(row), tools, details]
     };
     let table =
         term::table(&["server", "scope", "transport", "state", "tools", "details"], rows.iter().map(line).collect());
-    let styles = rows.iter().map(|row| (marked(row.state), state_style(row.state))).collect();
+    let styles = rows.iter().map(|row| (state_cell(row), state_style(row.state))).collect();
     colored(&table, term::Column { title: "state", next_title: "tools" }, &styles)
+}
+
+/// Returns the state of a server. One that another server replaces is not disabled: it is shadowed, or a duplicate.
+fn state_cell(row: &ServerRow) -> String {
+    if row.usability == Usability::Replaced { format!("- {}", row.standing) } else { marked(row.state) }
 }
 
 /// The table of `--no-connect`.
@@ -151,7 +166,7 @@ fn usability_style(usability: Usability) -> Style {
     match usability {
         Usability::Ready => term::GREEN,
         Usability::NeedsApproval => term::YELLOW,
-        Usability::Unused => term::DIM,
+        Usability::Unused | Usability::Replaced => term::DIM,
         Usability::Refused | Usability::Invalid => term::RED,
     }
 }

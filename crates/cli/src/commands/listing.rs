@@ -9,8 +9,16 @@ use crate::failure::{self, JsonError};
 use crate::globals::Globals;
 use crate::{hints, term};
 
-/// How much of a description a table shows.
-pub(super) const DESCRIPTION_CHARS: usize = 100;
+/// How much of a description a table on a terminal shows without `--verbose`.
+const DESCRIPTION_CHARS: usize = 100;
+
+/// Returns a description in one line: whole in a pipe and with `--verbose`, otherwise its beginning.
+pub(super) fn description(text: &str, globals: &Globals) -> String {
+    if globals.verbose || term::terminal_width().is_none() {
+        return term::visible(&text.split_whitespace().collect::<Vec<_>>().join(" "));
+    }
+    term::brief(text, DESCRIPTION_CHARS)
+}
 
 /// A server's state, as `--json` prints it.
 #[derive(Serialize)]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use wharf::fleet::{ServerListing, ServerStatus};
 use wharf::{Json, Prompt, Quarantined};
 
-use super::listing::{DESCRIPTION_CHARS, JsonServerState, exit_code, print_list_problems, report_failure};
+use super::listing::{JsonServerState, description, exit_code, print_list_problems, report_failure};
 use crate::config::ServerSelection;
 use crate::exit::Exit;
 use crate::globals::Globals;
@@ -64,7 +64,7 @@ async fn show(statuses: &[ServerStatus], listings: &[ServerListing<Prompt>], glo
         match listing_of(status, listings) {
             Some(Ok(listed)) => {
                 for prompt in &listed.items {
-                    let description = term::brief(prompt.description.as_deref().unwrap_or_default(), DESCRIPTION_CHARS);
+                    let description = description(prompt.description.as_deref().unwrap_or_default(), globals);
                     let arguments = term::name(&argument_list(&arguments(prompt)));
                     rows.push(vec![status.name.to_string(), term::name(&prompt.name), arguments, description]);
                 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use wharf::fleet::{ServerListing, ServerStatus};
 use wharf::{CallError, CallErrorKind, Json, Quarantined, Resource, ResourceTemplate};
 
-use super::listing::{DESCRIPTION_CHARS, JsonServerState, exit_code, print_list_problems, report_failure};
+use super::listing::{JsonServerState, description, exit_code, print_list_problems, report_failure};
 use crate::config::ServerSelection;
 use crate::exit::Exit;
 use crate::globals::Globals;
@@ -81,7 +81,7 @@ async fn show(found: &[ServerResources<'_>], globals: &Globals) -> Exit {
             let text = |key: &str| text_of(raw, key);
             let title = if title == uri { String::new() } else { term::name(title) };
             let mime_type = term::name(&text("mimeType"));
-            let description = term::brief(&text("description"), DESCRIPTION_CHARS);
+            let description = description(&text("description"), globals);
             rows.push(vec![name.to_string(), term::name(uri), title, mime_type, description]);
         };
         for resource in resources.iter().flat_map(|listed| &listed.items) {

@@ -3,6 +3,8 @@
 mod activity;
 mod args;
 mod models;
+mod overwrite;
+mod prompt;
 mod record;
 mod report;
 mod screen;
@@ -10,6 +12,7 @@ mod stream;
 mod summary;
 mod too_large;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,8 +46,8 @@ use stream::Stream;
 /// How long calls in flight may take to finish after an interruption.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long the first turn waits for optional servers.
-const OPTIONAL_SERVERS_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a run waits before it says for whom.
+const ANNOUNCE_AFTER: Duration = Duration::from_secs(1);
 /// How long the first turn waits for required servers. Each has its own connect timeout; this covers the queue before it.
 const REQUIRED_SERVERS_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
@@ -67,7 +70,11 @@ struct Tooling<'a> {
     traces: Arc<TraceRecorder>,
 }
 
-pub(crate) async fn run(globals: &Globals, run: Run) -> Exit {
+pub(crate) async fn run(globals: &Globals, mut run: Run) -> Exit {
+    match prompt::read(&run, globals).await {
+        Ok(prompt) => run.prompt = prompt,
+        Err(error) => return term::usage_error(&error),
+    }
     let traces = Arc::<TraceRecorder>::default();
     let prepared = async {
         let prepared = prepare(globals, &run).await?;
@@ -104,7 +111,7 @@ pub(crate) async fn run(globals: &Globals, run: Run) -> Exit {
             policy.rules.push(allow_rule(text)?);
         }
         let secret_fields = if run.allow_secrets { SecretFields::Allow } else { SecretFields::Refuse };
-        let prompt = user_prompt(secret_fields);
+        let prompt = user_prompt(secret_fields, None);
         let total = setup.session.deadlines.total;
         let dispatcher = dispatcher(globals, &setup, policy)?.with_spill(spill(&setup)?).with_limits(total, None);
         let dispatcher = dispatcher.with_user_prompt(Arc::clone(&prompt)).with_trace(Arc::clone(&traces) as _);
@@ -137,6 +144,7 @@ fn with_own_servers(globals: &Globals, run: &Run) -> Globals {
 }
 
 async fn prepare(globals: &Globals, run: &Run) -> Result<Prepared, UsageError> {
+    overwrite::check(run).await?;
     let output = if globals.json { Output::Json } else { run.output };
     let config = models::selected(run, globals)?;
     let redactor = Redactor::new(choose::api_keys(config.as_ref()));
@@ -271,29 +279,48 @@ fn server_status(status: &ServerStatus) -> ServerSummary {
     }
 }
 
-/// Waits for required servers, and shortly for the others.
+/// Waits for required servers, and for a limited time for the others.
 async fn wait(globals: &Globals, run: &Run, fleet: &Fleet) -> Result<(), Vec<ServerStatus>> {
     let waiting = async {
-        fleet.needed(run.strict, REQUIRED_SERVERS_TIMEOUT).await?;
-        fleet.settled(OPTIONAL_SERVERS_TIMEOUT).await;
-        Ok::<_, Vec<ServerStatus>>(())
+        let both = async {
+            fleet.settled(run.wait).await;
+        };
+        // The time for the others runs from the start, too.
+        tokio::join!(fleet.needed(run.strict, REQUIRED_SERVERS_TIMEOUT), both).0
     };
     tokio::pin!(waiting);
     // Dropping the display erases it before anything else is printed.
     let waited = tokio::select! {
         waited = &mut waiting => waited,
         () = StartupDisplay::watch(fleet, globals.quiet) => waiting.await,
+        never = announce(globals, run, fleet) => match never {},
     };
     waited?;
     if !globals.quiet {
         let absent = |status: &ServerStatus| !matches!(status.state, ServerState::Connected | ServerState::Disabled);
         for status in fleet.statuses().iter().filter(|status| absent(status)) {
             let reason = status.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            let retry = if status.next_try.is_some() { "; retrying in the background" } else { "" };
-            term::warning(&format!("{} is not connected; continuing without its tools{reason}{retry}", status.name));
+            let is_late = !status.settled || status.next_try.is_some();
+            let later = if is_late { "; it joins at the turn after it connects" } else { "" };
+            term::warning(&format!("{} is not connected; continuing without its tools{reason}{later}", status.name));
+            if !status.settled {
+                term::hint("wait longer for slow servers: --wait SECONDS");
+            }
         }
     }
     Ok(())
+}
+
+/// Says which servers the run waits for, where no display shows it.
+async fn announce(globals: &Globals, run: &Run, fleet: &Fleet) -> Infallible {
+    tokio::time::sleep(ANNOUNCE_AFTER).await;
+    let statuses = fleet.statuses();
+    let awaited: Vec<&str> =
+        statuses.iter().filter(|status| !status.settled).map(|status| status.name.as_str()).collect();
+    if !awaited.is_empty() && !globals.quiet && !StartupDisplay::is_shown(globals.quiet) {
+        term::note(&format!("waiting up to {} s for {}", run.wait.as_secs_f64(), awaited.join(", ")));
+    }
+    std::future::pending().await
 }
 
 /// Reports why a required server is not connected.

@@ -27,9 +27,9 @@ pub(super) struct ServerRow {
     pub(super) origin: Option<SourceLocation>,
     #[serde(skip)]
     pub(super) usability: Usability,
-    /// The last line of a server that failed; `tools --json` has all of them.
+    /// The line on stderr in which a server says why it failed; `tools --json` has all of them.
     #[serde(skip)]
-    pub(super) last_stderr_line: Option<String>,
+    pub(super) crash_cause: Option<String>,
     /// How many of its tools are not offered.
     #[serde(skip)]
     pub(super) hidden_tools: usize,
@@ -43,8 +43,10 @@ pub(super) struct ServerRow {
 pub(super) enum Usability {
     Ready,
     NeedsApproval,
-    /// Disabled, shadowed or a duplicate.
+    /// Disabled.
     Unused,
+    /// Shadowed, or a duplicate: another server is used in its place.
+    Replaced,
     Refused,
     Invalid,
 }
@@ -54,7 +56,8 @@ impl From<&Eligibility> for Usability {
         match standing {
             Eligibility::Ready => Self::Ready,
             Eligibility::NeedsApproval(_) | Eligibility::ApprovalChanged(_) => Self::NeedsApproval,
-            Eligibility::Disabled(_) | Eligibility::Shadowed { .. } | Eligibility::Duplicate { .. } => Self::Unused,
+            Eligibility::Disabled(_) => Self::Unused,
+            Eligibility::Shadowed { .. } | Eligibility::Duplicate { .. } => Self::Replaced,
             Eligibility::Refused(_) => Self::Refused,
         }
     }
@@ -83,7 +86,7 @@ impl ServerRow {
             target: Some(describe::target(&found.written, &server.reach)),
             origin: server.origin.clone(),
             usability: Usability::from(&found.standing),
-            last_stderr_line: status.and_then(ServerStatus::error).and_then(failure::last_stderr_line),
+            crash_cause: status.and_then(ServerStatus::error).and_then(failure::crash_cause),
             hidden_tools: 0,
             accepts_sign_in: !has_authorization(&server.reach),
         }
@@ -108,20 +111,20 @@ impl ServerRow {
             target: None,
             origin: Some(entry.origin.clone()),
             usability: if entry.disabled.is_some() { Usability::Unused } else { Usability::Invalid },
-            last_stderr_line: None,
+            crash_cause: None,
             hidden_tools: 0,
             accepts_sign_in: false,
         }
     }
 
     /// Returns the reason for a server's state, short enough for a table: hints below it say how to approve a server, and
-    /// a server that exited has a last line.
+    /// a server that exited says why on stderr.
     pub(super) fn short_reason(&self) -> Option<String> {
         if self.usability == Usability::NeedsApproval {
             return Some(self.standing.to_owned());
         }
         let reason = self.reason.as_ref().map(|reason| first_line(reason))?;
-        Some(match &self.last_stderr_line {
+        Some(match &self.crash_cause {
             Some(line) => format!("{reason}: {line}"),
             None => reason,
         })
@@ -148,7 +151,7 @@ pub(super) fn marked(state: ServerState) -> String {
 fn initial_state(standing: &Eligibility) -> ServerState {
     match Usability::from(standing) {
         Usability::Ready | Usability::NeedsApproval => ServerState::Pending,
-        Usability::Unused => ServerState::Disabled,
+        Usability::Unused | Usability::Replaced => ServerState::Disabled,
         Usability::Refused | Usability::Invalid => ServerState::Failed,
     }
 }

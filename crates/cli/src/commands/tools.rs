@@ -1,4 +1,7 @@
-//! `wharf tools`: list tools as models see them.
+//! `wharf tools`: list tools as models see them, or show one in full.
+
+mod one_tool;
+mod schema_tree;
 
 use std::sync::Arc;
 
@@ -9,7 +12,7 @@ use wharf::fleet::catalog::{CatalogNote, CatalogNoteKind};
 use wharf::fleet::{Catalog, Entry, Fleet, Scope, ServerStatus, StateReason};
 use wharf::{Hints, Json, Listed, Quarantined, ServerName, Tool};
 
-use super::listing::{DESCRIPTION_CHARS, print_list_problems};
+use super::listing::{description, print_list_problems};
 use crate::config::ServerSelection;
 use crate::exit::Exit;
 use crate::globals::Globals;
@@ -18,12 +21,15 @@ use crate::{complete, lint, one_shot, signature, term};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "With --verbose, also shows arguments, hints and the names that models see.\n\n\
-        Examples:\n  wharf tools\n  wharf tools time\n  wharf tools --mcp 'time=uvx mcp-server-time'\n  \
+        Examples:\n  wharf tools\n  wharf tools time\n  wharf tools time convert_time\n  wharf tools --mcp 'time=uvx mcp-server-time'\n  \
         wharf tools --mcp docs=https://example.com/mcp -H 'Authorization: Bearer …'")]
 pub(crate) struct Tools {
     /// Only list this server's tools
     #[arg(add = ArgValueCandidates::new(complete::servers))]
     server: Option<String>,
+    /// Show this tool in full: description, arguments, hints and an example call
+    #[arg(add = ArgValueCandidates::new(complete::tools))]
+    tool: Option<String>,
 }
 
 /// A server, and its tools if it is connected.
@@ -34,6 +40,10 @@ struct ServerTools {
 
 pub(crate) async fn run(globals: &Globals, tools: Tools) -> Exit {
     let selection = tools.server.as_deref().map_or(ServerSelection::All, ServerSelection::One);
+    if let (Some(server), Some(tool)) = (&tools.server, &tools.tool) {
+        return one_shot::run(globals, selection, async |fleet| one_tool::show(fleet, globals, server, tool).await)
+            .await;
+    }
     one_shot::run(globals, selection, async |fleet| {
         let statuses = fleet.statuses();
         if globals.json {
@@ -63,7 +73,7 @@ async fn show(fleet: &Fleet, statuses: &[ServerStatus], globals: &Globals) -> Ex
             print_notes(name, &listed, &catalog, globals.verbose);
         }
     }
-    let rows: Vec<Vec<String>> = catalog.entries().iter().map(|entry| row(entry, globals.verbose)).collect();
+    let rows: Vec<Vec<String>> = catalog.entries().iter().map(|entry| row(entry, globals)).collect();
     if rows.is_empty() {
         if connected && !globals.quiet {
             term::note("no tools");
@@ -74,13 +84,13 @@ async fn show(fleet: &Fleet, statuses: &[ServerStatus], globals: &Globals) -> Ex
     term::out(term::table(&head[..if globals.verbose { 6 } else { 3 }], rows)).await
 }
 
-fn row(entry: &Entry, verbose: bool) -> Vec<String> {
+fn row(entry: &Entry, globals: &Globals) -> Vec<String> {
     let server = entry.server.as_ref().map(ServerName::to_string).unwrap_or_default();
     // The default description of a tool without one says nothing.
     let description =
-        if lint::is_undescribed(entry) { String::new() } else { term::brief(&entry.description, DESCRIPTION_CHARS) };
+        if lint::is_undescribed(entry) { String::new() } else { description(&entry.description, globals) };
     let mut row = vec![server, term::name(&entry.tool.name), description];
-    if verbose {
+    if globals.verbose {
         row.extend([term::name(&signature::arguments(entry)), hints(entry.hints), entry.name.to_string()]);
     }
     row

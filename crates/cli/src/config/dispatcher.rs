@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use wharf::config::{Problem, RawSetting, Severity};
 use wharf::fleet::dispatch::{
-    ApprovalAnswer, Condition, DEFAULT_OUTPUT_TOKENS, Hook, HookEnvironment, NoUserPrompt, Policy, Question,
-    QuestionKind, Rule, RuleAction, Spill, UserAnswer, UserPrompt, command_hooks,
+    ApprovalAnswer, Condition, DEFAULT_OUTPUT_TOKENS, Hook, HookEnvironment, Policy, Question, QuestionKind, Rule,
+    RuleAction, Spill, UserAnswer, UserPrompt, command_hooks,
 };
 use wharf::fleet::{Dispatcher, Scope};
 use wharf::{BoxFuture, ClientCapabilities, GroupWatcher, create_private_folder};
@@ -170,19 +170,19 @@ fn about(setting: &RawSetting, key: &str, severity: Severity, message: String) -
     Problem { line: setting.origin.line, path: key.to_owned(), ..problem }
 }
 
-/// Approves every call: for commands by which the user requests the call.
-pub(crate) struct ApproveAll;
+/// Approves every call, for commands by which the user requests the call. Questions of servers go to the user.
+pub(crate) struct ApproveAll(pub(crate) Arc<dyn UserPrompt>);
 
 impl UserPrompt for ApproveAll {
     fn ask(&self, question: Question) -> BoxFuture<'_, UserAnswer> {
         match question.kind {
             QuestionKind::Approve(_) => Box::pin(std::future::ready(UserAnswer::Approval(ApprovalAnswer::Yes))),
-            QuestionKind::Elicit { .. } | QuestionKind::Sample { .. } => NoUserPrompt.ask(question),
+            QuestionKind::Elicit { .. } | QuestionKind::Sample { .. } => self.0.ask(question),
         }
     }
 
     fn capabilities(&self) -> ClientCapabilities {
-        NoUserPrompt.capabilities()
+        self.0.capabilities()
     }
 }
 

@@ -7,7 +7,9 @@ use wharf::fleet::dispatch::{UserPrompt, host};
 use wharf::fleet::{
     DisabledReason, Fleet, FleetOptions, HostEnvironment, Reconnection, Scope, Server, ServerSpec, TransportConfig,
 };
-use wharf::{GroupWatcher, Host, Http, HttpSse, ProtocolMode, RemoteOptions, ServerName, SessionOptions, WebSocket};
+use wharf::{
+    GroupWatcher, Host, Http, HttpSse, ProtocolMode, RemoteOptions, Root, ServerName, SessionOptions, WebSocket,
+};
 
 use super::resolve::{find, usable_server};
 use super::servers::{self, has_authorization, is_remote, remote_of};
@@ -59,6 +61,21 @@ impl Setup {
             return Err(usage_error("no servers configured".to_owned(), Some(hint)));
         }
         Ok(Fleet::open(self.checked(specs, selection)?, self.fleet_options(lifetime)))
+    }
+
+    /// Opens a fleet of one server for one answer. The server may ask the user, and for the directory of the project if
+    /// it is local: a remote one could not use it.
+    pub(crate) fn open_for_user(&self, name: &str, prompt: &Arc<dyn UserPrompt>) -> Result<Fleet, UsageError> {
+        let selection = ServerSelection::One(name);
+        let server = usable_server(&self.loaded, name)?;
+        let root = if server.reach.is_local() { Root::of_directory(&self.paths.project.root) } else { None };
+        let roots: Vec<Root> = root.into_iter().collect();
+        let prompt = Arc::clone(prompt);
+        let hosts = Arc::new(move |name: &ServerName| {
+            Arc::new(host(name.clone(), Arc::clone(&prompt), |_| ()).with_roots(roots.clone())) as Arc<dyn Host>
+        });
+        let options = FleetOptions { hosts, ..self.fleet_options(FleetLifetime::OneShot) };
+        Ok(Fleet::open(self.checked(vec![ServerSpec { server, hold: None }], selection)?, options))
     }
 
     /// Opens a fleet of all servers, if any, which may ask the user.

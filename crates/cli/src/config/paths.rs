@@ -72,9 +72,10 @@ impl Paths {
                 cache: under_home("XDG_CACHE_HOME", ".cache").map(|base| base.join("wharf")),
             },
         };
-        let project = project(globals, home.as_deref())?;
-        let local =
-            roots.state.as_ref().map(|state| state.join("projects").join(digest(&project.root)).join(FILE_NAME));
+        let local_file =
+            |root: &Path| roots.state.as_ref().map(|state| state.join("projects").join(digest(root)).join(FILE_NAME));
+        let project = project(globals, home.as_deref(), &|root| local_file(root).is_some_and(|file| file.exists()))?;
+        let local = local_file(&project.root);
         Ok(Self {
             home,
             enterprise: PathBuf::from(MANAGED),
@@ -161,8 +162,12 @@ fn named_enterprise(moved: Option<&Path>) -> Result<Vec<PathBuf>, UsageError> {
 }
 
 /// Returns the project of `--project`, or the one around the current directory: the nearest directory with a `.mcp.json`,
-/// or the root of the repository, or the directory itself.
-fn project(globals: &Globals, home: Option<&Path>) -> Result<ProjectFile, UsageError> {
+/// or the root of the repository, or the nearest directory with servers of the local scope, or the directory itself.
+fn project(
+    globals: &Globals,
+    home: Option<&Path>,
+    has_local: &dyn Fn(&Path) -> bool,
+) -> Result<ProjectFile, UsageError> {
     if let Some(named) = &globals.project {
         let root = named.canonicalize().ok().filter(|root| root.is_dir());
         let none = || UsageError { message: format!("--project {} is not a directory", named.display()), hint: None };
@@ -173,7 +178,7 @@ fn project(globals: &Globals, home: Option<&Path>) -> Result<ProjectFile, UsageE
         hint: Some("pass the project with --project DIR".to_owned()),
     })?;
     let home = home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_owned()));
-    Ok(ProjectFile::at(&project_root(&here, home.as_deref())))
+    Ok(ProjectFile::at(&project_root(&here, home.as_deref(), has_local)))
 }
 
 /// Returns the name of a project's directory below the state directory.

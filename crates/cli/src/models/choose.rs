@@ -72,6 +72,21 @@ pub(crate) async fn model(choice: ModelChoice<'_>, globals: &Globals) -> Result<
     }
 }
 
+/// Returns the model for completions that servers request: the given one, or one that the environment configures, if any.
+pub(crate) async fn for_servers(name: Option<&str>, globals: &Globals) -> Result<Option<Arc<dyn Model>>, UsageError> {
+    let choice =
+        |name| ModelChoice { config: None, name: Some(name), emulate_tools: false, is_exact: true, trust: Trust::Ask };
+    if let Some(name) = name {
+        return model(choice(name), globals).await.map(Some);
+    }
+    let from_env = |name: &str| variable(&[name]);
+    let http = |url: &str| client(url).map_err(|error| error.message);
+    let providers = Providers { variable: &from_env, http: &http, emulate_tools: false };
+    let Some(name) = named(None).or_else(|| providers.pick().map(|spec| spec.to_string())) else { return Ok(None) };
+    // A model that the command may not even need must not stop it.
+    Ok(model(choice(&name), globals).await.ok())
+}
+
 /// Returns an embedding model. The rules for its key are those of other models.
 pub(crate) fn embedder(choice: ModelChoice<'_>, globals: &Globals) -> Result<Arc<dyn Embedder>, UsageError> {
     check_key(choice, globals)?;

@@ -4,16 +4,18 @@ use serde_json::{Map, Value};
 use wharf::{Elicitation, ElicitationAnswer, ServerName};
 
 use super::field_value;
+use super::form_field::{FormField, fields};
 use super::input::{hidden_line, line};
 use super::message::stderr_width;
-use super::secret_field::{is_secret, is_secret_message};
 use super::text::name;
 use super::wrap::filled;
 
 /// The width of a terminal that does not report its own.
 const DEFAULT_WIDTH: usize = 80;
-/// How much of a field's name is shown before its title.
-const MAX_NAME_CHARS: usize = 60;
+/// How many choices of a field are shown. Others can still be typed.
+const MAX_SHOWN_CHOICES: usize = 40;
+/// What the user types to decline a form.
+const DECLINE: &str = "/decline";
 
 /// Whether servers may ask for passwords and other secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +25,24 @@ pub(crate) enum SecretFields {
     Allow,
 }
 
-/// Asks for every field of a form. An empty line selects the default or omits the field.
+/// Why a form is not sent.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unsent {
+    Declined,
+    /// The input ended.
+    Cancelled,
+}
+
+impl From<Unsent> for ElicitationAnswer {
+    fn from(unsent: Unsent) -> Self {
+        match unsent {
+            Unsent::Declined => Self::Decline,
+            Unsent::Cancelled => Self::Cancel,
+        }
+    }
+}
+
+/// Asks for every field of a form. An empty line selects the default or omits an optional field.
 pub(super) async fn fill_in(
     server: &ServerName,
     elicitation: &Elicitation,
@@ -31,36 +50,172 @@ pub(super) async fn fill_in(
 ) -> ElicitationAnswer {
     let form = Form { server };
     form.say(&format!("asks: {}", elicitation.message));
-    if let Some(url) = &elicitation.url {
+    let answered = match &elicitation.url {
+        Some(url) => form.visit(url).await.map(|()| None),
+        None => form.fill_in_all(elicitation, secret_fields).await.map(|filled| Some(Value::Object(filled).into())),
+    };
+    answered.map_or_else(ElicitationAnswer::from, ElicitationAnswer::Accept)
+}
+
+/// What one server shows and asks on the terminal.
+pub(super) struct Form<'a> {
+    pub(super) server: &'a ServerName,
+}
+
+impl Form<'_> {
+    /// Returns a text as rows that begin with the server's name.
+    fn rows(&self, text: &str) -> String {
+        let width = stderr_width().unwrap_or(DEFAULT_WIDTH);
+        filled(&name(text), &format!("{} │ ", self.server), width).join("\n")
+    }
+
+    pub(super) fn say(&self, text: &str) {
+        super::message::line(&self.rows(text));
+    }
+
+    /// Asks a question. The answer has no spaces around it.
+    pub(super) async fn ask(&self, question: &str) -> Result<String, Unsent> {
+        answer(line(format!("{}: ", self.rows(question))).await.as_deref())
+    }
+
+    async fn ask_hidden(&self, question: &str) -> Result<String, Unsent> {
+        answer(hidden_line(format!("{}: ", self.rows(question))).await.as_deref())
+    }
+
+    /// Asks a question whose answer is no, unless the user says yes.
+    async fn confirm(&self, question: &str) -> Result<(), Unsent> {
+        match self.ask(question).await?.as_str() {
+            "y" | "Y" | "yes" => Ok(()),
+            _ => Err(Unsent::Declined),
+        }
+    }
+
+    async fn visit(&self, url: &str) -> Result<(), Unsent> {
         if let Err(reason) = check_page(url) {
-            form.say(&format!("declined: {reason}"));
-            return ElicitationAnswer::Decline;
+            self.say(&format!("declined: {reason}"));
+            return Err(Unsent::Declined);
         }
-        form.say(&format!("visit {url}"));
-        return match form.ask("done? [y/N]").await.as_deref().map(str::trim) {
-            Some("y" | "Y" | "yes") => ElicitationAnswer::Accept(None),
-            Some(_) => ElicitationAnswer::Decline,
-            None => ElicitationAnswer::Cancel,
+        self.say(&format!("visit {url}"));
+        self.confirm("done? [y/N]").await
+    }
+
+    async fn fill_in_all(
+        &self,
+        elicitation: &Elicitation,
+        secret_fields: SecretFields,
+    ) -> Result<Map<String, Value>, Unsent> {
+        let schema = elicitation.schema.as_ref().and_then(|schema| schema.to_value().ok()).unwrap_or_default();
+        let fields = fields(&schema, &elicitation.message);
+        if let (SecretFields::Refuse, Some(secret)) = (secret_fields, fields.iter().find(|field| field.is_secret)) {
+            let name = secret.shown_name();
+            self.say(&format!("declined: `{name}` looks like a secret; --allow-secrets lets you fill it in"));
+            return Err(Unsent::Declined);
+        }
+        if !fields.is_empty() {
+            self.say(&format!("(Enter keeps a default or skips an optional field; {DECLINE} declines)"));
+        }
+        let defaults = elicitation.defaults().to_value().ok().and_then(|value| value.as_object().cloned());
+        let mut filled = defaults.unwrap_or_default();
+        for field in &fields {
+            // A default that the field does not accept would be refused by the server.
+            if filled.get(field.name).is_some_and(|default| !is_accepted(field, default)) {
+                filled.remove(field.name);
+            }
+            self.fill_in_field(field, &mut filled).await?;
+        }
+        self.confirm("send this? [y/N]").await?;
+        Ok(filled)
+    }
+
+    /// Asks for one field until the field accepts the value.
+    async fn fill_in_field(&self, field: &FormField<'_>, filled: &mut Map<String, Value>) -> Result<(), Unsent> {
+        let FormField { name, schema, is_required, is_secret, choices } = field;
+        if *is_secret {
+            // Without a default: it would be shown.
+            filled.remove(*name);
+        }
+        let default = filled.get(*name).map(|value| format!(" [{}]", shown_default(value))).unwrap_or_default();
+        let question = if choices.is_empty() || *is_secret {
+            format!("{}{default}", label(field))
+        } else {
+            self.say(&label(field));
+            self.show_choices(field);
+            let several = if field_value::is_list(schema) { "choose some, separated by commas" } else { "choose one" };
+            format!("{several}{default}")
         };
-    }
-    let schema = elicitation.schema.as_ref().and_then(|schema| schema.to_value().ok()).unwrap_or_default();
-    let fields: Vec<Field<'_>> = fields(&schema, &elicitation.message);
-    if let (SecretFields::Refuse, Some(secret)) = (secret_fields, fields.iter().find(|field| field.is_secret)) {
-        form.say(&format!("declined: `{}` looks like a secret; --allow-secrets lets you fill it in", secret.name));
-        return ElicitationAnswer::Decline;
-    }
-    let mut filled =
-        elicitation.defaults().to_value().ok().and_then(|value| value.as_object().cloned()).unwrap_or_default();
-    for field in &fields {
-        match form.fill_in_field(field, &mut filled).await {
-            Some(()) => {}
-            None => return ElicitationAnswer::Cancel,
+        loop {
+            let typed = if *is_secret { self.ask_hidden(&question).await? } else { self.ask(&question).await? };
+            if typed.is_empty() {
+                if !*is_required || filled.contains_key(*name) {
+                    return Ok(());
+                }
+                self.say(&format!("`{}` is required; {DECLINE} declines the form", field.shown_name()));
+                continue;
+            }
+            let parsed = if choices.is_empty() {
+                field_value::parse(schema, &typed)
+            } else {
+                field_value::parse_choices(schema, choices, &typed)
+            };
+            match parsed {
+                Ok(value) => {
+                    filled.insert((*name).to_owned(), value);
+                    return Ok(());
+                }
+                Err(expected) => {
+                    self.say(&format!("not accepted: `{}` must be {expected}", field.shown_name()));
+                }
+            }
         }
     }
-    match form.ask("send this? [y/N]").await.as_deref().map(str::trim) {
-        Some("y" | "Y" | "yes") => ElicitationAnswer::Accept(Some(Value::Object(filled).into())),
-        Some(_) => ElicitationAnswer::Decline,
-        None => ElicitationAnswer::Cancel,
+
+    fn show_choices(&self, field: &FormField<'_>) {
+        for (index, choice) in field.choices.iter().take(MAX_SHOWN_CHOICES).enumerate() {
+            self.say(&format!("  {}) {}", index + 1, choice.shown()));
+        }
+        if field.choices.len() > MAX_SHOWN_CHOICES {
+            self.say(&format!("  … {} more", field.choices.len() - MAX_SHOWN_CHOICES));
+        }
+    }
+}
+
+/// Returns what the user typed, or why the form ends here.
+fn answer(typed: Option<&str>) -> Result<String, Unsent> {
+    match typed.map(str::trim) {
+        Some(DECLINE) => Err(Unsent::Declined),
+        Some(typed) => Ok(typed.to_owned()),
+        None => Err(Unsent::Cancelled),
+    }
+}
+
+/// Returns the name of a field, its title, what it accepts, and whether it is required.
+fn label(field: &FormField<'_>) -> String {
+    let expected = field.choices.is_empty() && field_value::needs_description(field.schema);
+    let expected = expected.then(|| field_value::expected(field.schema));
+    let hidden = field.is_secret.then(|| "not shown".to_owned());
+    let details: Vec<String> = [field.title(), expected, hidden].into_iter().flatten().collect();
+    let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join("; ")) };
+    let required = if field.is_required { ", required" } else { "" };
+    format!("{}{details}{required}", field.shown_name())
+}
+
+fn is_accepted(field: &FormField<'_>, value: &Value) -> bool {
+    if field.choices.is_empty() {
+        return field_value::check(field.schema, value).is_ok();
+    }
+    let is_choice = |value: &Value| field.choices.iter().any(|choice| choice.value == *value);
+    match value {
+        Value::Array(values) => values.iter().all(is_choice),
+        value => is_choice(value),
+    }
+}
+
+/// Returns a default as the user would type it.
+fn shown_default(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(values) => values.iter().map(shown_default).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
     }
 }
 
@@ -74,72 +229,6 @@ fn check_page(url: &str) -> Result<(), &'static str> {
         Some(authority) if !authority.as_str().contains('@') => Ok(()),
         Some(_) => Err("the URL of the page contains a user name, which could be taken for its host"),
         None => Err("the URL of the page has no host"),
-    }
-}
-
-/// One field of a form.
-struct Field<'a> {
-    name: &'a str,
-    schema: &'a Value,
-    is_secret: bool,
-}
-
-/// Returns the fields. A message that asks for a secret makes every field a secret one.
-fn fields<'a>(schema: &'a Value, message: &str) -> Vec<Field<'a>> {
-    let asks_for_secret = is_secret_message(message);
-    let field = |(name, schema): (&'a String, &'a Value)| Field {
-        name,
-        schema,
-        is_secret: asks_for_secret || is_secret(name, schema),
-    };
-    schema["properties"].as_object().into_iter().flatten().map(field).collect()
-}
-
-/// A form of one server on the terminal.
-struct Form<'a> {
-    server: &'a ServerName,
-}
-
-impl Form<'_> {
-    /// Returns a text as rows that begin with the server's name.
-    fn rows(&self, text: &str) -> String {
-        let width = stderr_width().unwrap_or(DEFAULT_WIDTH);
-        filled(&name(text), &format!("{} │ ", self.server), width).join("\n")
-    }
-
-    fn say(&self, text: &str) {
-        super::message::line(&self.rows(text));
-    }
-
-    async fn ask(&self, question: &str) -> Option<String> {
-        line(format!("{}: ", self.rows(question))).await
-    }
-
-    /// Asks for one field until the field accepts the type of the value; `None` at the end of the input.
-    async fn fill_in_field(&self, field: &Field<'_>, filled: &mut Map<String, Value>) -> Option<()> {
-        let Field { name, schema, is_secret } = *field;
-        let title = schema["title"].as_str().or(schema["description"].as_str()).map(|title| format!(" ({title})"));
-        let shown_name: String = name.chars().take(MAX_NAME_CHARS).collect();
-        let label = format!("{shown_name}{}", title.unwrap_or_default());
-        loop {
-            let typed = if is_secret {
-                // Without a default: it would be shown.
-                filled.remove(name);
-                hidden_line(format!("{}: ", self.rows(&format!("{label} (not shown)")))).await?
-            } else {
-                let default = filled.get(name).map(|value| format!(" [{value}]")).unwrap_or_default();
-                self.ask(&format!("{label}{default}")).await?
-            };
-            let typed = typed.trim();
-            if typed.is_empty() {
-                return Some(());
-            }
-            if let Some(value) = field_value::parse(schema, typed) {
-                filled.insert(name.to_owned(), value);
-                return Some(());
-            }
-            self.say(&format!("not accepted: `{shown_name}` must be {}", field_value::expected(schema)));
-        }
     }
 }
 
@@ -181,10 +270,24 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_asks_for_a_password_makes_all_fields_secret() {
-        let schema = json!({"properties": {"answer": {"type": "string"}, "ok": {"type": "boolean"}}});
-        let secret = |message: &str| fields(&schema, message).iter().map(|field| field.is_secret).collect::<Vec<_>>();
-        assert_eq!(secret("Please enter your\u{200b} pass\u{200b}word"), [true, true]);
-        assert_eq!(secret("Which city?"), [false, false]);
+    fn a_label_says_what_a_field_accepts_and_whether_it_is_required() {
+        let schema = json!({"properties": {
+            "age": {"type": "integer", "title": "Age", "minimum": 0, "maximum": 120},
+            "color": {"type": "string", "enum": ["red"], "description": "Favorite"},
+            "note": {"type": "string"},
+        }, "required": ["age"]});
+        let labels: Vec<String> = fields(&schema, "").iter().map(label).collect();
+        assert_eq!(labels, ["age (Age; a whole number, from 0 to 120), required", "color (Favorite)", "note"]);
+        let wrong = [("age", json!(-1)), ("color", json!("blue")), ("note", json!(1))];
+        for (field, (name, default)) in fields(&schema, "").iter().zip(wrong) {
+            assert!(field.name == name && !is_accepted(field, &default), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_form_is_declined_at_any_time_and_cancelled_at_the_end_of_the_input() {
+        assert_eq!(answer(Some(" /decline\n")), Err(Unsent::Declined));
+        assert_eq!(answer(None), Err(Unsent::Cancelled));
+        assert_eq!(answer(Some(" x \n")), Ok("x".to_owned()));
     }
 }

@@ -12,9 +12,6 @@ use super::wrap::{self, columns, filled};
 use crate::error::UsageError;
 use crate::exit::Exit;
 
-/// How many of a server's last lines are quoted.
-const QUOTED_LINES: usize = 10;
-
 /// A line of a server's output.
 pub(crate) struct QuotedLine {
     /// Where the server wrote it.
@@ -47,9 +44,9 @@ pub(crate) fn error(message: &str, quoted: &[QuotedLine], hint: Option<&str>) {
     }
 }
 
-/// Prints the last lines of a server's output. Every row names its source.
+/// Prints lines of a server's output. Every row names its source.
 pub(crate) fn quote(lines: &[QuotedLine]) {
-    for QuotedLine { source, text } in &lines[lines.len().saturating_sub(QUOTED_LINES)..] {
+    for QuotedLine { source, text } in lines {
         let width = stderr_width().unwrap_or(usize::MAX).saturating_sub(columns(&format!("  {source} │ ")));
         for row in filled(&visible(text).replace('\n', "\\n"), "", width) {
             err(&format!("  {DIM}{source} │{DIM:#} {row}"));

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Semaphore;
+use wharf::agent::Model;
 use wharf::fleet::dispatch::{ApprovalAnswer, NoUserPrompt, Question, QuestionKind, UserAnswer, UserPrompt};
 use wharf::{BoxFuture, ClientCapabilities, Refusal};
 
 use super::approval::approve;
 use super::elicitation::fill_in;
+use super::sampling;
 use super::text::is_dumb;
 
 pub(crate) use super::elicitation::SecretFields;
@@ -18,6 +20,8 @@ pub(crate) use super::elicitation::SecretFields;
 pub(crate) struct TerminalPrompt {
     turn: Semaphore,
     secret_fields: SecretFields,
+    /// The model for completions that servers request.
+    model: Option<Arc<dyn Model>>,
 }
 
 /// Whether a question is on the screen: then nothing else may be drawn there.
@@ -54,10 +58,11 @@ pub(crate) fn is_interactive() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// Returns a prompt on the terminal, or one that declines everything where none exists.
-pub(crate) fn user_prompt(secret_fields: SecretFields) -> Arc<dyn UserPrompt> {
+/// Returns a prompt on the terminal, or one that declines everything where none exists. With a model, servers may request
+/// completions, which the user reviews.
+pub(crate) fn user_prompt(secret_fields: SecretFields, model: Option<Arc<dyn Model>>) -> Arc<dyn UserPrompt> {
     if is_interactive() {
-        Arc::new(TerminalPrompt { turn: Semaphore::new(1), secret_fields })
+        Arc::new(TerminalPrompt { turn: Semaphore::new(1), secret_fields, model })
     } else {
         Arc::new(NoTerminal)
     }
@@ -91,14 +96,15 @@ impl UserPrompt for TerminalPrompt {
                 QuestionKind::Elicit { server, elicitation } => {
                     UserAnswer::Form(fill_in(&server, &elicitation, self.secret_fields).await)
                 }
-                QuestionKind::Sample { .. } => {
-                    UserAnswer::Sample(Err(Refusal("this client has no model for sampling".to_owned())))
-                }
+                QuestionKind::Sample { server, request } => UserAnswer::Sample(match &self.model {
+                    Some(model) => sampling::answer(&server, &request, &**model).await,
+                    None => Err(Refusal("this client has no model for sampling".to_owned())),
+                }),
             }
         })
     }
 
     fn capabilities(&self) -> ClientCapabilities {
-        ClientCapabilities { elicitation: true, ..ClientCapabilities::default() }
+        ClientCapabilities { elicitation: true, sampling: self.model.is_some(), ..ClientCapabilities::default() }
     }
 }

@@ -31,6 +31,11 @@ pub(crate) struct StartupDisplay {
 }
 
 impl StartupDisplay {
+    /// Whether the display would be shown.
+    pub(crate) fn is_shown(quiet: bool) -> bool {
+        !progress_bar("{msg}", quiet).is_hidden()
+    }
+
     /// Waits until every server has settled, and shows their progress on a terminal.
     pub(crate) async fn watch(fleet: &Fleet, quiet: bool) {
         let display = Self { bar: progress_bar("{msg}", quiet), colors: stderr_has_color() };

@@ -178,3 +178,38 @@ fn colors_are_written_only_on_request_without_a_terminal() {
     assert!(!server.run(&["call", "s", "fail"]).err.contains('\u{1b}'));
     assert!(server.run(&["call", "s", "fail", "--color", "always"]).err.contains("\u{1b}["));
 }
+
+#[test]
+fn a_read_only_call_killed_midway_is_repeated_over_stdio() {
+    let tool = |name: &str, is_read_only: bool| json!({"name": name, "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": is_read_only}});
+    let server = Server::new(
+        &Script::good()
+            .tool(tool("look", true))
+            .tool(tool("write", false))
+            .on_call("look", [Step::ExitOnce(7, "$/looked".into()), Step::Text("seen".into())])
+            .on_call("write", [Step::ExitOnce(7, "$/wrote".into()), Step::Text("written".into())]),
+    );
+    let look = server.run(&["call", "s", "look"]);
+    assert_eq!((look.code, look.out.as_str()), (0, "seen\n"), "{}", look.err);
+    let write = server.run(&["call", "s", "write"]);
+    assert!(write.code == 1 && write.err.contains("whether the call ran is unknown"), "{}", write.err);
+}
+
+#[test]
+fn arguments_that_the_schema_does_not_know_are_warned_about() {
+    let server = server();
+    let ran = server.run(&["call", "s", "add", "a=2", "b=3", "bb=4"]);
+    let warning = "warning: s: `add` has no argument `bb`\n";
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "5\n", warning));
+    let ran = server.run(&["call", "s", "echo", "txt=hi"]);
+    let warning = "warning: s: `echo` has no argument `txt`\nhint: did you mean `text`?\n";
+    assert!(ran.code == 2 && ran.err.starts_with(warning), "{}", ran.err);
+}
+
+#[test]
+fn all_violations_of_the_schema_are_shown_at_once() {
+    let ran = server().run(&["call", "s", "add", "a=one", "b=two"]);
+    let expected = "error: s: the arguments of `add` do not match its schema: at `/a`: \"one\" is not of type \
+                    \"integer\"; at `/b`: \"two\" is not of type \"integer\"\n";
+    assert!(ran.code == 2 && ran.err.starts_with(expected), "{}", ran.err);
+}

@@ -41,15 +41,14 @@ fn an_unknown_server_suggests_configured_ones() {
 #[test]
 fn an_invalid_entry_disables_only_its_server() {
     let person =
-        Person::new().with(USER, "demo", &demo_entry()).with(USER, "odd", &json!({"command": "x", "timeout": 30}));
+        Person::new().with(USER, "demo", &demo_entry()).with(USER, "odd", &json!({"command": "x", "timeout": "30s"}));
     let other = person.run(&call("demo", &[]));
     assert_eq!((other.code, other.err.as_str()), (0, ""));
     insta::assert_snapshot!(person.screen(&person.run(&["call", "odd", "x"])), @r"
     exit 2
     --- stdout
     --- stderr
-    error: /home/.config/wharf/mcp.json:11: mcpServers.odd.timeout: 30 is less than 1000 milliseconds
-    hint: did you mean 30000?
+    error: /home/.config/wharf/mcp.json:11: mcpServers.odd.timeout: expected a whole number of milliseconds, found a string
     error: server `odd` has an invalid entry in /home/.config/wharf/mcp.json:9
     ");
     let all = person.run(&["tools"]);

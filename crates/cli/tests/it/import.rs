@@ -56,3 +56,17 @@ fn import_reads_a_named_file_and_reports_a_missing_one() {
     insta::assert_snapshot!(screens.join("\n"));
     assert_eq!(person.run(&["import", "emacs"]).code, 2);
 }
+
+#[test]
+fn a_server_for_one_project_stays_out_of_the_user_scope() {
+    let person = Person::new();
+    let file = r#"{"mcpServers": {"here": {"command": "${workspaceFolder}/run"}, "all": {"command": "run"}}}"#;
+    person.write("home/.cursor/mcp.json", file);
+    let user = person.run(&["import", "cursor", "-s", "user"]);
+    assert_eq!(user.code, 0, "{}", user.err);
+    assert!(user.out.contains("uses the directory of the project (`${workspaceFolder}`)"), "{}", user.out);
+    let written = person.read(USER);
+    assert!(written.contains("\"all\"") && !written.contains("here") && !written.contains("project"), "{written}");
+    let local = person.run(&["import", "cursor", "-s", "local"]);
+    assert!(local.code == 0 && local.out.contains("project/run"), "{}", local.out);
+}

@@ -127,3 +127,36 @@ fn the_startup_display_is_cleared_before_the_result() {
     let piped = ran(crate::wharf(&["list", "--mcp", &slow.mcp()]));
     assert_eq!(piped.err, "");
 }
+
+#[test]
+fn a_server_that_another_one_replaces_is_not_shown_as_disabled() {
+    let person = everything();
+    let ran = person.run(&["list"]);
+    let row = |start: &str| ran.out.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
+    let shadowed = ran.out.lines().find(|line| line.starts_with("demo") && line.contains("project")).unwrap();
+    assert!(shadowed.contains("- shadowed") && shadowed.ends_with("shadowed by the user scope: other"), "{shadowed}");
+    assert!(row("again").contains("- duplicate"), "{}", ran.out);
+    assert!(row("off").contains("- disabled"), "{}", ran.out);
+    let report: Value = serde_json::from_str(&person.run(&["list", "--json", "-q"]).out).unwrap();
+    let states: Vec<&Value> = report["servers"].as_array().unwrap().iter().map(|server| &server["state"]).collect();
+    assert!(states.iter().all(|state| *state != "shadowed"), "the states of programs stay the same");
+}
+
+#[test]
+fn the_local_scope_is_found_from_subfolders_without_a_repository() {
+    let person = Person::new();
+    let folder = person.path("home/plain");
+    let deep = folder.join("sub/deep");
+    std::fs::create_dir_all(&deep).unwrap();
+    let at = |folder: &std::path::Path, arguments: &[&str]| {
+        let mut command = person.wharf(arguments);
+        command.current_dir(folder);
+        ran(command)
+    };
+    assert_eq!(at(&folder, &["add", "here", "true"]).code, 0);
+    let names = |folder: &std::path::Path| {
+        let report: Value = serde_json::from_str(&at(folder, &["list", "--no-connect", "--json"]).out).unwrap();
+        report["servers"].as_array().unwrap().len()
+    };
+    assert_eq!((names(&deep), names(&person.path("home"))), (1, 0));
+}

@@ -5,6 +5,7 @@
 mod add;
 mod approve;
 mod call;
+mod call_questions;
 mod certificates;
 mod completions;
 mod config;

@@ -40,7 +40,7 @@ fn prompts_and_resources_are_listed_in_tables() {
     exit 0
     --- stdout
     SERVER  PROMPT  ARGUMENTS                      DESCRIPTION
-    s       review  code, lines, style (optional)  Reviews code
+    s       review  code, lines, style (optional)  Reviews code thoroughly
     s       hello
     --- stderr
     warning: s: prompt 3 left out: has no `name`

@@ -2,8 +2,10 @@
 
 mod cleanup;
 mod instructions;
+mod late;
 pub(crate) mod models;
 mod models_file;
+mod prompt;
 mod questions;
 mod secrets;
 

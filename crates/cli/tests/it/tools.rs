@@ -123,3 +123,70 @@ fn demo_prints_json() {
     let network = report["network"].as_array().unwrap();
     assert!(network.len() == 6 && network.iter().all(|journey| journey["ok"] == true && journey["call"] == "42"));
 }
+
+/// A server with one tool that has everything.
+fn documented() -> Server {
+    let tool = json!({
+        "name": "convert_time",
+        "title": "Convert time",
+        "description": "Converts a time between zones.\n\nThe zones are IANA names, such as Europe/Paris or \
+            America/New_York. A long description is wrapped between its words and never cut, however long it is.",
+        "annotations": {"readOnlyHint": true},
+        "inputSchema": {"type": "object", "required": ["source", "options"], "properties": {
+            "source": {"type": "string", "description": "Zone of the time", "minLength": 1},
+            "options": {"type": "object", "properties": {"style": {"enum": ["short", "long"], "default": "short"}}},
+        }},
+        "outputSchema": {"type": "object", "properties": {"time": {"type": "string", "format": "date-time"}}},
+    });
+    Server::new(&Script::good().tool(tool))
+}
+
+#[test]
+fn one_tool_is_shown_in_full_with_an_example() {
+    let ran = documented().run(&["tools", "s", "convert_time"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    insta::assert_snapshot!(ran.out, @r#"
+    convert_time (Convert time)
+    name for models: mcp__s__convert_time
+    hints: read-only
+
+      Converts a time between zones.
+
+      The zones are IANA names, such as Europe/Paris or America/New_York. A long description is wrapped
+      between its words and never cut, however long it is.
+
+    arguments:
+      source: string, required, length at least 1
+          Zone of the time
+      options: object, required
+        style: "short" | "long", default "short"
+
+    output:
+      time: string, format "date-time"
+
+    example: wharf call s convert_time '{"source":"text","options":{}}'
+    "#);
+    let json: Value = serde_json::from_str(&documented().run(&["tools", "s", "convert_time", "--json"]).out).unwrap();
+    assert_eq!((&json["version"], &json["tool"]["title"]), (&1.into(), &"Convert time".into()));
+    assert_eq!(json["hints"]["read_only"], true);
+    let unknown = documented().run(&["tools", "s", "convert-time"]);
+    assert_eq!((unknown.code, unknown.out.as_str()), (2, ""));
+    assert!(unknown.err.ends_with("hint: did you mean `convert_time`?\n"), "{}", unknown.err);
+}
+
+#[test]
+fn descriptions_are_whole_in_pipes_and_wrapped_between_words_on_narrow_terminals() {
+    let server = documented();
+    let piped = server.run(&["tools", "s"]);
+    let line = piped.out.lines().find(|line| line.contains("convert_time")).unwrap();
+    assert!(line.ends_with("never cut, however long it is."), "{line}");
+    for (columns, has_table) in [(140, true), (40, false)] {
+        let wharf = env!("CARGO_BIN_EXE_wharf");
+        let line = format!("stty cols {columns} rows 50; {wharf} tools s -v --mcp '{}' 2>/dev/null", server.mcp());
+        let out = crate::run_output(&crate::terminal::on_terminal(&line).output().unwrap()).out.replace('\r', "");
+        assert_eq!(out.contains("SERVER"), has_table, "{out}");
+        for word in ["convert_time", "mcp__s__convert_time", "America/New_York.", "never"] {
+            assert!(out.split_whitespace().any(|shown| shown == word), "{columns}: {word}: {out}");
+        }
+    }
+}

@@ -145,3 +145,58 @@ fn the_user_file_applies_to_every_project() {
         assert_eq!(ran(command).code, 0, "{project}");
     }
 }
+
+/// Returns the hint for a server that exits with a message, with variables of the user.
+fn hint_for(message: &str, variables: &[(&str, &str)], more: &[&str]) -> String {
+    let person = Person::new();
+    let server = format!("s=sh -c 'echo \"{message}\" >&2; exit 3'");
+    let mut command = person.wharf(&[&["tools", "s", "--mcp", &server], more].concat());
+    command.envs(variables.iter().copied());
+    let err = ran(command).err;
+    err.lines().find(|line| line.starts_with("hint: ")).unwrap_or_else(|| panic!("{err}")).to_owned()
+}
+
+#[test]
+fn a_server_that_exits_without_a_variable_gets_a_hint_that_names_it() {
+    let key = [("API_KEY", "s3cr3t")];
+    assert_eq!(
+        hint_for("error: API_KEY is not set", &key, &[]),
+        "hint: `API_KEY` is set here, but servers do not inherit it; if you trust this server with it, pass it: --env \
+         API_KEY, or \"env\": {\"API_KEY\": \"${API_KEY}\"} in its entry"
+    );
+    let by_hand = "hint: run its command by hand to see why it exits";
+    assert_eq!(hint_for("error: API_KEY is not set", &[], &[]), by_hand);
+    assert_eq!(hint_for("error: API_KEY is not set", &key, &["--env", "API_KEY"]), by_hand);
+    assert_eq!(hint_for("error: no port", &key, &[]), by_hand);
+    let settings = [("HTTPS_PROXY", "http://me:pw@proxy.test:1"), ("UV_INDEX_CORP_PASSWORD", "pw")];
+    let hint = hint_for("error: 401", &settings, &[]);
+    assert!(hint.starts_with("hint: `HTTPS_PROXY`, `UV_INDEX_CORP_PASSWORD` are set here"), "{hint}");
+    assert!(!hint.contains("pw"), "{hint}");
+}
+
+#[test]
+fn servers_see_certificates_and_proxies_and_package_runners_their_indexes() {
+    let person = Person::new();
+    let folder = person.path("bin");
+    std::fs::create_dir(&folder).unwrap();
+    for name in ["uvx", "other"] {
+        let program = folder.join(name);
+        std::fs::write(&program, "#!/bin/sh\nenv >&2\nexit 3\n").unwrap();
+        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let seen = |program: &str| {
+        let mut command = person.wharf(&["tools", "s", "--json", "--mcp", &format!("s={program} pkg")]);
+        command.env("PATH", format!("{}:/usr/bin:/bin", folder.display()));
+        command.env("SSL_CERT_FILE", "/ca.pem").env("no_proxy", "corp.test").env("HTTPS_PROXY", "http://proxy.test:1");
+        command.env("UV_DEFAULT_INDEX", "https://index.test/simple").env("UV_PUBLISH_TOKEN", "s3cr3t");
+        let report: serde_json::Value = serde_json::from_str(&ran(command).out).unwrap();
+        let lines = report["servers"][0]["stderr"].as_array().unwrap().clone();
+        let names = lines.iter().filter_map(|line| Some(line.as_str()?.split_once('=')?.0.to_owned()));
+        let known = ["SSL_CERT_FILE", "no_proxy", "HTTPS_PROXY", "UV_DEFAULT_INDEX", "UV_PUBLISH_TOKEN"];
+        let mut names: Vec<String> = names.filter(|name| known.contains(&name.as_str())).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(seen("uvx"), ["HTTPS_PROXY", "SSL_CERT_FILE", "UV_DEFAULT_INDEX", "no_proxy"]);
+    assert_eq!(seen("other"), ["HTTPS_PROXY", "SSL_CERT_FILE", "no_proxy"]);
+}

@@ -15,6 +15,9 @@ mod checking {
     use crate::schema::elsewhere::Caller;
     use crate::schema::error::SchemaError;
 
+    /// The most violations that are reported of one value.
+    const MAX_VIOLATIONS: usize = 10;
+
     #[derive(Debug)]
     pub(in crate::schema) struct Validator(jsonschema::Validator);
 
@@ -35,12 +38,15 @@ mod checking {
             self.0.is_valid(value)
         }
 
-        /// Returns the first violation.
+        /// Returns the first violations.
         pub(in crate::schema) fn check(&self, value: &Value) -> Result<(), SchemaViolation> {
-            self.0.validate(value).map_err(|error| SchemaViolation {
-                path: error.instance_path().to_string(),
-                message: truncated(error.to_string()),
-            })
+            let errors = self.0.iter_errors(value).take(MAX_VIOLATIONS);
+            let mut violations = errors
+                .map(|error| SchemaViolation::at(error.instance_path().to_string(), truncated(error.to_string())));
+            match violations.next() {
+                Some(first) => Err(SchemaViolation { others: violations.collect(), ..first }),
+                None => Ok(()),
+            }
         }
     }
 

@@ -55,7 +55,9 @@ fn live(context: &ConnectContext, negotiated: Negotiated) -> Live {
         NegotiatedProtocol::Modern(client_info) => wire.set_stateless(Some(client_info.revision)),
     }
     let sender = RequestSender { handle: wire.handle(), protocol, preferences: Arc::clone(&context.preferences) };
+    let has_task_calls = matches!(sender.protocol, NegotiatedProtocol::Legacy) && info.has_task_calls();
     let live = Live {
+        has_task_calls,
         epoch,
         wire,
         sender,

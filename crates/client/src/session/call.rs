@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use serde::Serialize;
 use tokio::time::Instant;
-use wharf_protocol::{Hints, Json, ServerName, ToolOutput, ToolResult};
+use wharf_protocol::{Fields, Hints, Json, Listed, ServerName, Tool, ToolOutput, ToolResult};
 
 use super::budget::Budget;
 use super::param_headers::ParamHeaders;
@@ -18,7 +18,7 @@ use crate::remote::parse_headers;
 use crate::wire::NEVER;
 use crate::{CallError, CallErrorKind, Evidence, Outcome, Progress, SchemaViolation, TraceContext};
 
-/// How long a result waits for the tool list that it is checked against; after that it is returned unchecked.
+/// How long a call or its result waits for the tool list that it is checked against; after that it goes on unchecked.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a call is sent again because of a lost connection.
 const CONNECTION_RETRIES: u32 = 1;
@@ -78,7 +78,14 @@ struct Retries {
 struct CallParams<'a> {
     name: &'a str,
     arguments: &'a Json,
+    /// Requests a task instead of a result, for tools of 2025-11-25 that work no other way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<TaskParams>,
 }
+
+/// What a client says about the task that it requests: nothing.
+#[derive(Clone, Copy, Serialize)]
+struct TaskParams {}
 
 impl Session {
     /// Calls a tool. A tool that fails returns an output; an error means that no response arrived.
@@ -186,7 +193,10 @@ impl Session {
         let fail = |kind| self.inner.call_error(live, kind);
         let Call { tool, arguments, options, deadline } = call;
         let result = {
-            let params = CallParams { name: tool, arguments };
+            // Few servers have tasks, and every call passes here.
+            let is_task = live.has_task_calls && Box::pin(self.requires_task(live, tool)).await;
+            let task = is_task.then_some(TaskParams {});
+            let params = CallParams { name: tool, arguments, task };
             let limits = self.inner.limits(options);
             let budget = Budget::new(live, limits);
             let age = live.cache.tools.age();
@@ -197,6 +207,7 @@ impl Session {
                 .as_mut()
                 .map_or(ProgressMode::KeepAlive, |progress| ProgressMode::Report(&mut **progress));
             request.trace = options.trace.as_ref();
+            request.expects_task = task.is_some();
             // Boxed, because callers often have to box this whole future: two small boxes are cheaper than a large one.
             let result = Box::pin(self.complete(live, &mut request, &budget)).await;
             let mismatch = matches!(&result, Err(CallErrorKind::Server { code: HEADER_MISMATCH, .. }));
@@ -243,6 +254,35 @@ impl Session {
             .unwrap_or_default())
     }
 
+    /// Whether a tool of a legacy session works only as a task. Later revisions let the server decide.
+    async fn requires_task(&self, live: &Live, tool: &str) -> bool {
+        // A list that was invalidated while it was read is not stored.
+        let listed = self.ensure_listed(live).await;
+        let listed = listed.iter().flat_map(|listed| &listed.items).find(|listed| *listed.name == *tool);
+        let known = live.cache.tools.get();
+        let known = known.as_ref().and_then(|known| known.get(tool)).map(|known| &known.tool);
+        known.or(listed).is_some_and(|tool| requires_task(tool))
+    }
+
+    /// Lists the tools, unless they are known or could not be listed before. Returns a new list.
+    async fn ensure_listed(&self, live: &Live) -> Option<Listed<Tool>> {
+        if live.cache.tools.get().is_some() {
+            return None;
+        }
+        // One caller lists for all, and a list that failed is not requested again.
+        let _turn = live.cache.tools.one_at_a_time().await;
+        if live.cache.tools.get().is_some() || !live.cache.tools.may_be_listed() {
+            return None;
+        }
+        let listed = tokio::time::timeout(LIST_TIMEOUT, Box::pin(self.list_tools_of(live))).await;
+        let listed = listed.ok().and_then(Result::ok);
+        if listed.is_none() {
+            tracing::warn!(server = %self.inner.name, "results are not checked: the tools cannot be listed");
+            live.cache.tools.cannot_be_listed();
+        }
+        listed
+    }
+
     /// Checks a result against the tool's output schema. Lists the tools first if there is structured content and they
     /// have not been listed. If they cannot be listed, or if the check takes until the deadline, the result stays
     /// unchecked: it has arrived and is not lost for that.
@@ -254,16 +294,8 @@ impl Session {
         output: &ToolOutput,
     ) -> Result<(), SchemaViolation> {
         let structured = output.structured.as_ref();
-        if structured.is_some() && live.cache.tools.get().is_none() {
-            // One caller lists for all, and a list that failed is not requested again.
-            let _turn = live.cache.tools.one_at_a_time().await;
-            if live.cache.tools.get().is_none() && live.cache.tools.may_be_listed() {
-                let listed = tokio::time::timeout(LIST_TIMEOUT, Box::pin(self.list_tools_of(live))).await;
-                if !matches!(listed, Ok(Ok(_))) {
-                    tracing::warn!(server = %self.inner.name, tool, "results are not checked: the tools cannot be listed");
-                    live.cache.tools.cannot_be_listed();
-                }
-            }
+        if structured.is_some() {
+            self.ensure_listed(live).await;
         }
         let tools = live.cache.tools.get();
         let Some(known) = tools.as_ref().and_then(|tools| tools.get(tool)) else { return Ok(()) };
@@ -288,6 +320,13 @@ impl Retries {
             _ => last,
         }
     }
+}
+
+/// Whether a tool can be called only as a task (2025-11-25).
+fn requires_task(tool: &Tool) -> bool {
+    let execution = Fields::of(&tool.raw).ok().and_then(|fields| fields.object("execution").ok().flatten());
+    let support = execution.and_then(|execution| Fields::of(&execution).ok()?.text("taskSupport").ok().flatten());
+    support.as_deref() == Some("required")
 }
 
 /// Joins the caller's headers and those that the tool needs.
@@ -327,7 +366,7 @@ async fn before<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> 
 /// The error of a call that was not sent, because checking its arguments took too long.
 fn unchecked_until_deadline(tool: &str) -> CallErrorKind {
     let message = "checking them took until the deadline of the call".to_owned();
-    CallErrorKind::Arguments { tool: tool.to_owned(), fault: SchemaViolation { path: String::new(), message } }
+    CallErrorKind::Arguments { tool: tool.to_owned(), fault: SchemaViolation::of_whole(message) }
 }
 
 /// Checks and repairs arguments by the cached schema of the tool, without a request.
@@ -335,7 +374,7 @@ async fn admit(server: &ServerName, live: &Live, tool: &str, arguments: &Json) -
     let fault = |fault| CallErrorKind::Arguments { tool: tool.to_owned(), fault };
     if !arguments.is_object() {
         let message = "the arguments must be an object".to_owned();
-        return Err(fault(SchemaViolation { path: String::new(), message }));
+        return Err(fault(SchemaViolation::of_whole(message)));
     }
     match live.cache.tools.get().as_ref().and_then(|tools| tools.get(tool)) {
         Some(known) => known.admit(server, arguments).await.map_err(fault),

@@ -46,7 +46,12 @@ impl Session {
             let sent = live.sender.send(request, round.as_deref()).await.map_err(|kind| budget.exceeded(kind));
             let result = sent.map_err(|kind| if begun { kind.once_begun() } else { kind })?;
             if !live.sender.is_modern() {
-                return Ok(result);
+                if !request.expects_task {
+                    return Ok(result);
+                }
+                request.begun = true;
+                let following = Box::pin(self.follow_task(live, &result, request, budget));
+                return self.until_closed(following).await;
             }
             let kind = ResultKind::read(&result);
             let kind = kind.map_err(|reason| CallErrorKind::Malformed(format!("the result {reason}")))?;

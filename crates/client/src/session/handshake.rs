@@ -38,6 +38,13 @@ impl ServerInfo {
         format!("{} ({})", self.revision, era_of(&self.revision))
     }
 
+    /// Whether the server accepts tool calls as tasks (2025-11-25).
+    pub(super) fn has_task_calls(&self) -> bool {
+        let inner = |object: Json, key: &str| Fields::of(&object).ok()?.object(key).ok().flatten();
+        let path = ["tasks", "requests", "tools", "call"];
+        path.into_iter().try_fold(self.capabilities.clone(), inner).is_some()
+    }
+
     /// Returns the settings of a protocol extension, if the server supports it.
     pub fn extension(&self, id: &str) -> Option<Json> {
         let extensions = Fields::of(&self.capabilities).ok()?.object("extensions").ok()??;

@@ -22,6 +22,8 @@ pub(super) struct Live {
     pub(super) wire: Wire,
     pub(super) sender: RequestSender,
     pub(super) info: Arc<ServerInfo>,
+    /// Whether a legacy server accepts tool calls as tasks.
+    pub(super) has_task_calls: bool,
     pub(super) cache: Arc<ServerCache>,
     pub(super) connected_at: Instant,
     /// The server no longer knows this session. New calls need another one.

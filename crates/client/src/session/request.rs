@@ -53,7 +53,7 @@ impl Session {
         params: &(impl Serialize + Sync),
     ) -> Result<Json, CallErrorKind> {
         let invalid = |reason| {
-            let fault = SchemaViolation { path: String::new(), message: format!("the parameters {reason}") };
+            let fault = SchemaViolation::of_whole(format!("the parameters {reason}"));
             CallErrorKind::Arguments { tool: method.to_owned(), fault }
         };
         let params = Json::of(params).map_err(|error| invalid(format!("cannot be serialized: {error}")))?;

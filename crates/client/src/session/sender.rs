@@ -53,6 +53,8 @@ pub(super) struct Request<'a, P> {
     pub(super) id: Option<&'a AtomicU64>,
     /// Whether the server has started to work on it: it answered with a task or a request for input.
     pub(super) begun: bool,
+    /// Whether the request asks for a task (2025-11-25).
+    pub(super) expects_task: bool,
 }
 
 /// Whether a request asks for progress, and what happens with it.
@@ -76,6 +78,7 @@ impl<'a, P> Request<'a, P> {
             meta: None,
             id: None,
             begun: false,
+            expects_task: false,
         }
     }
 

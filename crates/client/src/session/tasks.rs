@@ -34,6 +34,15 @@ const RETRY_DELAYS: [Duration; 4] =
 /// Time for canceling a task.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How a task delivers its result, and the requests that it has meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Delivery {
+    /// In the state of the task, with its input requests: since 2026-07-28.
+    InState,
+    /// As the answer to `tasks/result`. Until then the server sends its requests like any other: 2025-11-25.
+    OnRequest,
+}
+
 /// The state of a task, as the server last reported it.
 struct Task {
     id: String,
@@ -46,7 +55,8 @@ struct Task {
 impl Task {
     fn read(raw: &Json) -> Result<Self, String> {
         let fields = Fields::of(raw)?;
-        let poll = fields.number("pollIntervalMs").ok().flatten().filter(|poll| poll.is_finite() && *poll >= 0.0);
+        let poll = ["pollIntervalMs", "pollInterval"].into_iter().find_map(|key| fields.number(key).ok().flatten());
+        let poll = poll.filter(|poll| poll.is_finite() && *poll >= 0.0);
         let poll_interval = poll.map_or(DEFAULT_POLL_INTERVAL, |poll| {
             Duration::from_secs_f64((poll / 1000.0).min(MAX_POLL_INTERVAL.as_secs_f64()))
         });
@@ -92,7 +102,11 @@ impl Session {
         budget: &Budget,
     ) -> Result<Json, CallErrorKind> {
         let malformed = |reason| CallErrorKind::Malformed(format!("the task {reason}"));
-        let mut task = Task::read(created).map_err(malformed)?;
+        let (delivery, created) = match created_task(live, created) {
+            Some(created) => (Delivery::OnRequest, created),
+            None => (Delivery::InState, created.clone()),
+        };
+        let mut task = Task::read(&created).map_err(malformed)?;
         let id = task.id.clone();
         let started_at = Instant::now();
         let mut cancel = CancelTaskOnDrop::new(self, live, &id, request.headers.clone());
@@ -108,6 +122,16 @@ impl Session {
             let task_ref = TaskRef { id: &id, headers: request.headers.as_ref() };
             match task.status.as_str() {
                 "working" => {}
+                "input_required" | "completed" | "failed" if delivery == Delivery::OnRequest => {
+                    let params = json!({ "taskId": id });
+                    // Not within the budget, whose clock does not stop while the host answers; the limits' does.
+                    let result = self.task_request("tasks/result", task_ref, &params, budget.left()?).await;
+                    let ended = result.map_err(|kind| budget.exceeded(kind).once_begun());
+                    if matches!(&ended, Ok(_) | Err(CallErrorKind::Server { .. })) {
+                        cancel.disarm();
+                    }
+                    return ended;
+                }
                 "input_required" => {
                     let mut input = task.input()?;
                     input.requests.0.retain(|(key, _)| !answered.contains(key));
@@ -186,6 +210,14 @@ impl Session {
             }
         }
     }
+}
+
+/// Returns the task of a result of 2025-11-25, which contains it. In later revisions the task is the result.
+fn created_task(live: &Live, created: &Json) -> Option<Json> {
+    if live.sender.is_modern() {
+        return None;
+    }
+    Fields::of(created).ok()?.object("task").ok()?
 }
 
 /// A task, and the headers of the call that created it, which authorize access to it.

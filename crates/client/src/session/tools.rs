@@ -144,7 +144,7 @@ impl IndexedTool {
         let Some(schema) = &self.tool.output_schema else { return Ok(()) };
         let Some(structured) = structured else {
             let message = "structured content is missing, although the tool has an output schema".to_owned();
-            return Err(SchemaViolation { path: String::new(), message });
+            return Err(SchemaViolation::of_whole(message));
         };
         let compiled = match self.output.get() {
             Some(compiled) => compiled,

@@ -77,7 +77,11 @@ impl Transport for Stdio {
     fn open(&self) -> BoxFuture<'_, Result<Link, OpenError>> {
         Box::pin(async {
             let (child, pipes) = Child::spawn(&self.spec).await.map_err(Arc::new)?;
-            Ok(Link::from_bytes(pipes.stdout, pipes.stdin).with_peer(Process { child, grace: self.grace }))
+            Ok(Link::from_bytes(pipes.stdout, pipes.stdin).with_peer(Process {
+                child,
+                grace: self.grace,
+                environment: self.spec.environment.clone(),
+            }))
         })
     }
 }
@@ -85,6 +89,7 @@ impl Transport for Stdio {
 struct Process {
     child: Child,
     grace: Grace,
+    environment: Environment,
 }
 
 impl PeerHandle for Process {
@@ -105,6 +110,9 @@ impl PeerHandle for Process {
     }
 
     fn exit_info(&self) -> ExitInfo {
-        ExitInfo { exit: self.child.exit(), stderr: self.child.stderr().lines(), reason: None }
+        let exit = self.child.exit();
+        let stderr = self.child.stderr().lines();
+        let missing_variables = self.environment.missing(&stderr);
+        ExitInfo { exit, stderr, reason: None, missing_variables }
     }
 }

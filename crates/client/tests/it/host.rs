@@ -242,3 +242,41 @@ async fn the_log_level_is_sent_to_the_server() {
     eventually(session.set_log_level(LogLevel::Warning)).await.unwrap();
     assert_eq!(server.log().last_params("logging/setLevel"), Some(json!({"level": "warning"})));
 }
+
+/// A server of 2025-11-25 whose tool works only as a task.
+fn with_task(after: Script) -> Script {
+    let capabilities = json!({"tools": {}, "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}});
+    let server = json!({"name": "tasks", "version": "1"});
+    let initialized = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": server});
+    let tool = json!({"name": "work", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}});
+    let task = json!({"taskId": "t1", "status": "working", "pollInterval": 60_000});
+    after
+        .tool(tool)
+        .on("initialize", [Step::Result(initialized)])
+        .on_call("work", [Step::Result(json!({"task": task}))])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_task_of_the_legacy_era_is_canceled() {
+    let (session, server) = with_host(with_task(Script::good()), Obliging);
+    eventually(session.list_tools()).await.unwrap();
+    let arguments = none();
+    let dropped = tokio::time::timeout(seconds(5), session.call("work", &arguments)).await;
+    assert!(dropped.is_err());
+    settle().await;
+    assert_eq!(server.log().last_params("tools/call").unwrap()["task"], json!({}));
+    assert_eq!(server.log().last_params("tasks/cancel").unwrap()["taskId"], "t1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_error_of_a_failed_task_is_the_error_of_the_call() {
+    let failed = json!({"taskId": "t1", "status": "failed"});
+    let script = with_task(Script::good())
+        .on("tasks/get", [Step::Result(failed)])
+        .on("tasks/result", [Step::Error(-32603, "no sources".into())]);
+    let (session, server) = with_host(script, Obliging);
+    eventually(session.list_tools()).await.unwrap();
+    let error = eventually(session.call("work", &none())).await.unwrap_err();
+    assert_eq!((error.code(), error.outcome()), (Some(-32603), wharf_client::Outcome::Answered));
+    assert_eq!(server.log().count("tasks/cancel"), 0);
+}

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use wharf_client::{
-    CallOptions, NoHost, Outcome, Progress, ProtocolMode, Schema, Session, SessionOptions, SessionStatus, Stdio,
+    BoxFuture, CallOptions, ClientCapabilities, Elicitation, ElicitationAnswer, Host, NoHost, Outcome, Progress,
+    ProtocolMode, Schema, Session, SessionOptions, SessionStatus, Stdio,
 };
 use wharf_io::{Environment, Grace};
 use wharf_protocol::{ContentKind, ToolResult};
@@ -144,6 +145,41 @@ async fn the_official_everything_server_lists_calls_progresses_cancels_dies_and_
     closes(&session).await;
 }
 
+/// A user who answers every form with the second choice.
+struct Chooser;
+
+impl Host for Chooser {
+    fn capabilities(&self) -> ClientCapabilities {
+        ClientCapabilities { elicitation: true, ..ClientCapabilities::default() }
+    }
+
+    fn elicit(&self, request: Elicitation) -> BoxFuture<'_, ElicitationAnswer> {
+        let schema = request.schema.unwrap().to_value().unwrap();
+        let choice = schema["properties"]["interpretation"]["oneOf"][1]["const"].clone();
+        let answer = ElicitationAnswer::Accept(Some(json(json!({"interpretation": choice}))));
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_works_only_as_a_task_completes_in_the_legacy_era() {
+    let transport = stdio(&[NODE, EVERYTHING, "stdio"]);
+    let session = Session::new("everything".parse().unwrap(), transport, Chooser, SessionOptions::default());
+    // It announces the tool shortly after the start.
+    until(async || names(&session).await.iter().any(|name| name == "simulate-research-query")).await;
+    let mut steps = Vec::new();
+    let mut listen = |progress: Progress| steps.extend(progress.message);
+    let options = CallOptions { progress: Some(&mut listen), ..CallOptions::default() };
+    let topic = json(json!({"topic": "rust"}));
+    let answer = result_text(soon(session.call_with("simulate-research-query", &topic, options)).await);
+    assert!(answer.starts_with("# Research Report: rust\n"), "{answer}");
+    assert!(steps.iter().any(|step| step == "Analyzing content..."), "{steps:?}");
+    let ambiguous = json!({"topic": "python", "ambiguous": true});
+    let answer = call(&session, "simulate-research-query", ambiguous).await;
+    assert!(answer.starts_with("# Research Report: python (snake)\n"), "{answer}");
+    closes(&session).await;
+}
+
 #[tokio::test]
 async fn the_everything_server_that_ignores_the_end_of_its_input_is_killed() {
     let brief = Grace { after_eof: Duration::from_millis(300), after_term: Duration::from_secs(10) };
@@ -262,6 +298,6 @@ async fn the_git_server_without_a_repository_exits_before_the_handshake_with_a_r
     let path = folder.path().to_str().unwrap();
     let session = session("git", &["ROOT/.peers/py2/bin/mcp-server-git", "--repository", path]);
     let error = soon(session.connect()).await.unwrap_err().to_string();
-    assert!(error.starts_with("git: the server exited with status 0 before it was ready; its last line on stderr: "));
+    assert!(error.starts_with("git: the server exited with status 0 before it was ready; stderr: "));
     assert!(error.contains("is not a valid Git repository"), "{error}");
 }

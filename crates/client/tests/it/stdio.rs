@@ -62,7 +62,7 @@ async fn a_crash_reports_its_status_and_stderr_and_the_next_call_restarts_the_se
     let crash = [Step::Stderr("disk on fire".into()), Step::Exit(7)];
     let child = child(&Script::good().any_tool("crash").on_call("crash", crash));
     let error = soon(child.session.call("crash", &none())).await.unwrap_err();
-    let expected = "child: the server exited with status 7 before it answered; whether the call ran is unknown; its last line on stderr: disk on fire";
+    let expected = "child: the server exited with status 7 before it answered; whether the call ran is unknown; stderr: disk on fire";
     assert_eq!((error.to_string().as_str(), error.outcome()), (expected, Outcome::Unknown));
     assert!(matches!(&*child.session.status().borrow(), SessionStatus::Failed(_)));
     assert_eq!(result_text(soon(child.session.call("add", &json(json!({"a": 2, "b": 3})))).await), "5");
@@ -87,7 +87,7 @@ async fn all_calls_in_flight_fail_on_a_crash() {
 async fn a_server_that_exits_before_the_handshake_is_reported_with_its_reason() {
     let child = child(&Script::good().at_start([Step::Stderr("no licence".into()), Step::Exit(3)]));
     let error = soon(child.session.connect()).await.unwrap_err();
-    let expected = "child: the server exited with status 3 before it was ready; its last line on stderr: no licence";
+    let expected = "child: the server exited with status 3 before it was ready; stderr: no licence";
     assert_eq!(error.to_string(), expected);
     assert!(matches!(error.kind, ConnectErrorKind::Ended(_)));
 }

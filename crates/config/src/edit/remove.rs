@@ -7,6 +7,7 @@ use jsonc_parser::ast::{Object, Value};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, parse_to_ast};
 
+use crate::entry_name::means;
 use crate::jsonc::parse_options;
 
 /// Removes a key from the object at `path`; returns `None` if the key does not exist.
@@ -18,12 +19,12 @@ pub(super) fn key(text: &str, path: &[&str], name: &str) -> Option<String> {
     Some(remove(text, &items, index))
 }
 
-/// Removes a string from a top-level list; returns `None` if the list does not contain it.
-pub(super) fn item(text: &str, list: &str, value: &str) -> Option<String> {
+/// Removes the name of a server from a top-level list; returns `None` if the list does not contain it.
+pub(super) fn item(text: &str, list: &str, server: &str) -> Option<String> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), &parse_options()).ok()?;
     let list = parsed.value.as_ref()?.as_object()?.get_array(list)?;
-    let is_value = |item: &Value<'_>| item.as_string_lit().is_some_and(|literal| literal.value == value);
-    let index = list.elements.iter().position(is_value)?;
+    let is_server = |item: &Value<'_>| item.as_string_lit().is_some_and(|literal| means(&literal.value, server));
+    let index = list.elements.iter().position(is_server)?;
     let items: Vec<_> = list.elements.iter().map(span).collect();
     Some(remove(text, &items, index))
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::report::Report;
 use crate::cursor::{Cursor, Kind};
+use crate::problem::{Problem, ProblemKind};
 
 /// Smaller values are assumed to be in seconds.
 const MIN_MILLISECONDS: u64 = 1000;
@@ -76,20 +77,19 @@ pub(super) fn whole_number(at: &Cursor<'_>) -> Option<u64> {
     number.as_u64().or_else(|| number.as_f64().and_then(from_double))
 }
 
-/// Reads a duration in milliseconds. A value so small that seconds must be meant is an error.
+/// Reads a duration in milliseconds. A value so small that seconds must be meant is ignored, as other hosts do.
 pub(super) fn milliseconds(at: &Cursor<'_>, report: &mut Report) -> Option<Duration> {
     let Some(milliseconds) = whole_number(at) else {
         report.push(at.wrong_type("a whole number of milliseconds"));
         return None;
     };
-    if milliseconds == 0 {
-        report.error(at, "must be greater than 0", "remove it to use the default");
-        return None;
-    }
     if milliseconds < MIN_MILLISECONDS {
-        let likely = milliseconds * 1000;
-        let message = format!("{milliseconds} is less than {MIN_MILLISECONDS} milliseconds");
-        report.error(at, message, format!("did you mean {likely}?"));
+        let note = at.note(format!("{milliseconds} is less than {MIN_MILLISECONDS} milliseconds and has no effect"));
+        let hint = match milliseconds {
+            0 => "remove it to use the default".to_owned(),
+            seconds => format!("did you mean {}?", seconds * 1000),
+        };
+        report.push(Problem { kind: ProblemKind::IgnoredTimeout, ..note.with_hint(hint) });
         return None;
     }
     Some(Duration::from_millis(milliseconds))

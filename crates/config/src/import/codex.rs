@@ -27,7 +27,7 @@ pub(super) fn read(text: &str) -> Result<ImportedFile, ImportError> {
     let Value::Object(file) = json(toml_span::parse(text).map_err(unreadable)?) else {
         return Err(ImportError::Shape("the file is not a table".to_owned()));
     };
-    Ok(import_with(under(&file, &["mcp_servers"])?, convert))
+    Ok(import_with(&under(&file, &["mcp_servers"])?, convert))
 }
 
 /// Converts TOML to JSON. Numbers that JSON cannot hold become `null`.

@@ -27,6 +27,9 @@ pub struct ImportedServer {
     pub entry: Map<String, Value>,
     /// What was changed or left out, and what to check.
     pub notes: Vec<String>,
+    /// Whether the entry contains the directory of the current project, in place of a placeholder of the host. Such a
+    /// server is for this project only.
+    pub is_for_project: bool,
 }
 
 /// Omits the values of the entry, which may be secrets.
@@ -38,6 +41,7 @@ impl fmt::Debug for ImportedServer {
             .field("original", &self.original)
             .field("entry", &keys)
             .field("notes", &self.notes)
+            .field("is_for_project", &self.is_for_project)
             .finish()
     }
 }

@@ -4,8 +4,7 @@ use std::collections::HashSet;
 
 use wharf_protocol::ServerName;
 
-/// Maximum length of a name.
-const MAX_NAME_BYTES: usize = 64;
+use crate::entry_name::{MAX_NAME_BYTES, plain, renamed};
 
 /// Letters of other alphabets, and the ASCII letters that they look like.
 const LOOK_ALIKES: [(&str, &str); 4] = [
@@ -48,18 +47,9 @@ impl Names {
             }
         });
         let name = candidates.into_iter().find(|name| self.taken.insert(name.clone())).unwrap_or(plain);
-        let note = format!("renamed to `{name}`: names consist of letters, digits, `_`, `.` and `-`");
+        let note = renamed(&name);
         name.parse().map(|name| (name, Some(note))).map_err(|error: wharf_protocol::InvalidName| error.to_string())
     }
-}
-
-/// Replaces the invalid characters of an ASCII name.
-fn plain(original: &str) -> String {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
-    let words: Vec<&str> = original.split(|c| !allowed(c)).filter(|word| !word.is_empty()).collect();
-    let mut plain = words.join("-");
-    plain.truncate(MAX_NAME_BYTES);
-    if plain.chars().any(|c| c.is_ascii_alphanumeric()) { plain } else { String::new() }
 }
 
 /// Returns the reason for a non-ASCII name. It is not converted, since it could impersonate another server.

@@ -8,6 +8,10 @@ use serde_json::Value;
 use super::secrets::variable_name;
 use crate::expand::literal;
 
+/// The placeholders of editors for the project directory, and for its name.
+const PROJECT: [&str; 4] = ["workspaceFolder", "workspaceRoot", "cwd", BASENAME];
+const BASENAME: &str = "workspaceFolderBasename";
+
 /// The placeholder syntax of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Syntax {
@@ -59,6 +63,18 @@ impl<'a> Placeholders<'a> {
         self
     }
 
+    /// Whether a value contains a placeholder for the project directory.
+    pub(super) fn name_project(&self, value: &Value) -> bool {
+        match value {
+            Value::String(text) if self.syntax == Syntax::Editor => {
+                PROJECT.iter().any(|name| text.contains(&format!("${{{name}}}")))
+            }
+            Value::Array(items) => items.iter().any(|item| self.name_project(item)),
+            Value::Object(fields) => fields.values().any(|field| self.name_project(field)),
+            _ => false,
+        }
+    }
+
     /// Translates the placeholders of a text.
     pub(super) fn text(&self, text: &str, notes: &mut Vec<String>) -> String {
         match self.syntax {
@@ -104,11 +120,11 @@ impl<'a> Placeholders<'a> {
             Some(("input", id)) => self.input(id, notes),
             None if name == "userHome" => "${HOME}".to_owned(),
             None if matches!(name, "pathSeparator" | "/") => "/".to_owned(),
-            None if matches!(name, "workspaceFolder" | "workspaceRoot" | "cwd") => project().unwrap_or_else(|| {
+            None if PROJECT.contains(&name) && name != BASENAME => project().unwrap_or_else(|| {
                 notes.push(format!("`${{{name}}}` requires a project; set the variable WORKSPACE_FOLDER"));
                 "${WORKSPACE_FOLDER}".to_owned()
             }),
-            None if name == "workspaceFolderBasename" => {
+            None if name == BASENAME => {
                 let basename = self.project.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
                 basename.unwrap_or_else(|| {
                     notes.push(format!("`${{{name}}}` requires a project; set the variable WORKSPACE_FOLDER_BASENAME"));

@@ -103,18 +103,24 @@ fn table(servers: &Value, key: &str) -> Result<Vec<(String, Value)>, ImportError
 }
 
 /// Imports all servers of a host that uses JSON.
-pub(super) fn import(found: FoundServers, placeholders: &Placeholders<'_>) -> ImportedFile {
-    import_with(found, |server| convert(server, placeholders))
+pub(super) fn import(found: &FoundServers, placeholders: &Placeholders<'_>) -> ImportedFile {
+    let mut imported = import_with(found, |server| convert(server, placeholders));
+    for server in &mut imported.servers {
+        let theirs = found.servers.iter().find(|(name, _)| *name == server.original);
+        server.is_for_project = theirs.is_some_and(|(_, theirs)| placeholders.name_project(theirs));
+    }
+    imported
 }
 
 /// Imports all servers, each converted on its own.
 pub(super) fn import_with(
-    found: FoundServers,
+    found: &FoundServers,
     convert: impl Fn(&Map<String, Value>) -> Result<ConvertedEntry, String>,
 ) -> ImportedFile {
-    let mut imported = ImportedFile { servers: Vec::new(), skipped: found.skipped, notes: found.notes };
+    let mut imported = ImportedFile { servers: Vec::new(), skipped: found.skipped.clone(), notes: found.notes.clone() };
     let mut names = Names::reserve(found.servers.iter().map(|(name, _)| name.as_str()));
-    for (original, server) in found.servers {
+    for (original, server) in &found.servers {
+        let original = original.clone();
         let entry = match server.as_object() {
             Some(server) => convert(server),
             None => Err("its entry is not an object".to_owned()),
@@ -126,7 +132,7 @@ pub(super) fn import_with(
                 notes.extend(secrets::notes(&entry));
                 notes.splice(0..0, renamed);
                 dedup(&mut notes);
-                imported.servers.push(ImportedServer { name, original, entry, notes });
+                imported.servers.push(ImportedServer { name, original, entry, notes, is_for_project: false });
             }
             Err(reason) => imported.skipped.push((original, reason)),
         }

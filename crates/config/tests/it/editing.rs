@@ -92,6 +92,25 @@ fn a_server_that_is_there_is_replaced_only_when_asked() {
 }
 
 #[test]
+fn a_server_is_edited_by_its_name_where_its_key_differs() {
+    let text = r#"{"mcpServers": {"My Server": {"command": "x"}}, "disabledServers": ["My Server"]}"#;
+    let machine = Machine::new().user(text);
+    let mut editor = Editor::open(&machine.path("user.json"), Scope::User).unwrap();
+    assert_eq!(editor.names(), ["My-Server"]);
+    let exists = editor.add(&name("My-Server"), &json!({"command": "new"}), OnExisting::Refuse);
+    assert!(matches!(exists, Err(EditError::Exists { .. })));
+    editor.set("My-Server", "timeout", Some(&json!(5000))).unwrap();
+    editor.enable(&name("My-Server")).unwrap();
+    assert!(
+        editor.text().contains(r#""timeout": 5000"#) && !editor.text().contains("disabledServers"),
+        "{}",
+        editor.text()
+    );
+    editor.remove("My-Server").unwrap();
+    assert_eq!(editor.names(), [""; 0]);
+}
+
+#[test]
 fn a_missing_file_is_made_with_its_folders() {
     let machine = Machine::new();
     let file = machine.path("deep/er/mcp.json");

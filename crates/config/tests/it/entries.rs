@@ -137,7 +137,7 @@ fn a_local_http_server_can_be_managed() {
     assert!(log_path.is_none() && headers.is_empty());
     check(
         r#"{"command": "serve", "manage": {"startupTimeout": 60}}"#,
-        "error: x.manage.startupTimeout: 60 is less than 1000 milliseconds; did you mean 60000?",
+        "note: x.manage.startupTimeout: 60 is less than 1000 milliseconds and has no effect; did you mean 60000?",
     );
     check(
         r#"{"command": "serve", "manage": {"port": 0, "prt": 1}}"#,
@@ -282,18 +282,17 @@ fn wrong_types_are_errors_that_name_the_expected_type() {
 }
 
 #[test]
-fn a_timeout_in_seconds_is_an_error() {
-    check(
-        r#"{"command": "x", "timeout": 30}"#,
-        "error: x.timeout: 30 is less than 1000 milliseconds; did you mean 30000?",
-    );
+fn a_timeout_in_seconds_has_no_effect_and_is_a_note() {
+    let entry = r#"{"command": "x", "timeout": 30}"#;
+    check(entry, "note: x.timeout: 30 is less than 1000 milliseconds and has no effect; did you mean 30000?");
+    assert_eq!(server(entry).settings.timeout, None);
     check(
         r#"{"command": "x", "connectTimeout": 999}"#,
-        "error: x.connectTimeout: 999 is less than 1000 milliseconds; did you mean 999000?",
+        "note: x.connectTimeout: 999 is less than 1000 milliseconds and has no effect; did you mean 999000?",
     );
     check(
         r#"{"command": "x", "timeout": 0}"#,
-        "error: x.timeout: must be greater than 0; remove it to use the default",
+        "note: x.timeout: 0 is less than 1000 milliseconds and has no effect; remove it to use the default",
     );
     check(
         r#"{"command": "x", "timeout": "30s"}"#,
@@ -304,6 +303,16 @@ fn a_timeout_in_seconds_is_an_error() {
         "error: x.timeout: expected a whole number of milliseconds, found a number",
     );
     check(r#"{"command": "x", "timeout": 1000}"#, "");
+}
+
+#[test]
+fn a_new_entry_with_a_timeout_in_seconds_is_refused() {
+    let entry = r#"{"command": "x", "timeout": 30}"#;
+    let problems = wharf_config::read_server_to_keep("x", entry, Scope::User, &Variables::none()).unwrap_err();
+    assert_eq!(
+        problems[0].to_string(),
+        "x.timeout: 30 is less than 1000 milliseconds and has no effect; did you mean 30000?"
+    );
 }
 
 #[test]
@@ -405,7 +414,7 @@ fn an_invalid_name_suggests_a_valid_one() {
         format!("{}; {}", problems[0].message, problems[0].hint.as_deref().unwrap_or_default())
     };
     assert_snapshot!(found("gіthub"), @"invalid server name `gіthub`: contains the character U+0456; use letters, digits, `_`, `.` and `-`; it looks like `github` but differs; rename it to `github`");
-    assert!(found("my server").ends_with("rename it to `my-server`"));
+    assert!(found("my server ").ends_with("rename it to `my-server`"));
 }
 
 #[test]
@@ -417,14 +426,14 @@ fn an_invalid_entry_affects_one_server_only() {
     "good": {"command": "x"},
     "bad": {
       "command": "x",
-      "timeout": 30,
+      "timeout": "30s",
     },
     "fine": {"url": "https://a.example"},
   },
 }"#,
     );
     assert_eq!(machine.list(), "user good ready\nuser fine ready\nuser bad broken");
-    assert_snapshot!(machine.problems(Severity::Note), @"error: user.json:7: mcpServers.bad.timeout: 30 is less than 1000 milliseconds; did you mean 30000?");
+    assert_snapshot!(machine.problems(Severity::Note), @"error: user.json:7: mcpServers.bad.timeout: expected a whole number of milliseconds, found a string");
     let problem = machine.load().problems.remove(0);
     assert_eq!((problem.line, problem.column, problem.server.as_deref()), (7, 7, Some("bad")));
 }

@@ -127,7 +127,7 @@ fn the_project_file_is_searched_up_to_the_repository_root() {
     let find = |start: &Path| find_project(start, Some(&home)).map(|project| project.root);
     fs::write(home.join(".mcp.json"), "{}").unwrap();
     assert_eq!(find(&deep), None, "the search ends at the repository");
-    assert_eq!(project_root(&deep, Some(&home)), repository);
+    assert_eq!(project_root(&deep, Some(&home), &|_| false), repository);
     fs::write(repository.join(".mcp.json"), "{}").unwrap();
     assert_eq!(find(&deep), Some(repository.clone()));
     fs::write(home.join("repo/a/.mcp.json"), "{}").unwrap();
@@ -143,7 +143,23 @@ fn the_home_directory_is_a_project_only_if_the_search_starts_there() {
     fs::write(home.join(".mcp.json"), "{}").unwrap();
     assert_eq!(find_project(&home.join("plain"), Some(&home)), None);
     assert_eq!(find_project(&home, Some(&home)).unwrap().root, home);
-    assert_eq!(project_root(&home.join("plain"), Some(&home)), home.join("plain"));
+    assert_eq!(project_root(&home.join("plain"), Some(&home), &|_| false), home.join("plain"));
+}
+
+#[test]
+fn outside_a_repository_a_known_directory_is_the_project_of_its_subfolders() {
+    let machine = Machine::new();
+    let home = machine.path("home");
+    let deep = home.join("plain/sub/deep");
+    fs::create_dir_all(&deep).unwrap();
+    let known = home.join("plain");
+    let is_known = |dir: &Path| dir == known || dir == home;
+    assert_eq!(project_root(&deep, Some(&home), &is_known), known);
+    // The home directory is not a project, unless the search starts there.
+    assert_eq!(project_root(&home.join("other"), Some(&home), &is_known), home.join("other"));
+    // A repository, or a project's file, is nearer to what is meant.
+    fs::create_dir(home.join("plain/sub/.git")).unwrap();
+    assert_eq!(project_root(&deep, Some(&home), &is_known), home.join("plain/sub"));
 }
 
 proptest! {

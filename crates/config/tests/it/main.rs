@@ -6,6 +6,7 @@ mod approvals;
 mod editing;
 mod entries;
 mod files;
+mod forms;
 mod rules;
 mod scopes;
 mod simple;

@@ -165,7 +165,7 @@ impl Entry {
             },
             Err(_) if !arguments.is_object() => {
                 let message = "the arguments are not an object".to_owned();
-                return Err(SchemaViolation { path: String::new(), message });
+                return Err(SchemaViolation::of_whole(message));
             }
             // The server owns its schema and checks the arguments too.
             Err(reason) => {
@@ -192,7 +192,7 @@ impl Entry {
             return fault;
         }
         let message = "a value does not match, or is missing".to_owned();
-        SchemaViolation { message, ..fault }
+        SchemaViolation { message, others: Vec::new(), ..fault }
     }
 
     /// Returns the arguments without bound ones, as everything but the tool sees them; `None` if none are bound.

@@ -7,8 +7,10 @@ use wharf_client::{CallError, SchemaViolation};
 pub enum CallFailure {
     /// The catalog has no such tool.
     NotOffered,
+    /// The tool's server is not connected. Contains its name and the reason.
+    ServerDown(String),
     /// The arguments do not match the tool's schema; nothing was sent.
-    Arguments(SchemaViolation),
+    Arguments(Box<SchemaViolation>),
     /// The call was not made because of a rule, a hook, the user or a changed tool. Contains the reason.
     Refused(String),
     /// The call requires approval, and no user can be asked.

@@ -1,9 +1,9 @@
 //! Texts for the model about calls that did not go as it meant: which tool, what is wrong, and what it can do.
 
-use wharf_client::{CallError, CallErrorKind, SchemaViolation};
+use wharf_client::{CallError, CallErrorKind, ConnectErrorKind, SchemaViolation};
 use wharf_protocol::{CallFailed, Content, Json, Tool, ToolOutput};
 
-use crate::catalog::{Catalog, Entry, NormalizedSchema, normalize};
+use crate::catalog::{AbsentServer, Catalog, Entry, NormalizedSchema, normalize};
 
 /// The maximum length of a quoted schema or error data, in characters.
 const MAX_QUOTED_CHARS: usize = 4000;
@@ -20,6 +20,11 @@ pub(super) fn not_offered(catalog: &Catalog, name: &str) -> String {
         [] => format!("Unknown tool `{name}`. Use only the offered tools, by their full names."),
         _ => format!("Unknown tool `{name}`. Did you mean {}?", near.join(" or ")),
     }
+}
+
+pub(super) fn server_down(absent: &AbsentServer, name: &str) -> String {
+    let name: String = name.chars().take(MAX_NAME_CHARS).collect();
+    format!("`{name}` was not called: {absent}")
 }
 
 pub(super) fn not_called(entry: &Entry, reason: &str) -> String {
@@ -93,7 +98,11 @@ pub(super) fn of_error(entry: &Entry, error: CallError) -> Result<ToolOutput, Ca
         }
         kind => {
             // Without the server's stderr, which may contain what no model should see.
-            let reason = format!("{}: {kind}", error.server);
+            let reason = match &kind {
+                CallErrorKind::Connect(ConnectErrorKind::Auth(_)) => format!("{}: {kind}", error.server),
+                CallErrorKind::Connect(_) => format!("server `{}` is down: {kind}", error.server),
+                _ => format!("{}: {kind}", error.server),
+            };
             Err(CallFailed { name: entry.name.to_string(), reason, outcome })
         }
     }

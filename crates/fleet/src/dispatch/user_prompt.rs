@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use wharf_client::{BoxFuture, ClientCapabilities, Elicitation, ElicitationAnswer, Host, Notification, Refusal};
+use wharf_client::{BoxFuture, ClientCapabilities, Elicitation, ElicitationAnswer, Host, Notification, Refusal, Root};
 use wharf_protocol::{Json, ServerName};
 
 /// Answers questions for the user.
@@ -127,6 +127,7 @@ impl UserPrompt for NoUserPrompt {
 pub struct PromptingHost {
     server: ServerName,
     user_prompt: Arc<dyn UserPrompt>,
+    roots: Vec<Root>,
     notice: Box<dyn Fn(Notification) + Send + Sync>,
 }
 
@@ -136,12 +137,25 @@ pub fn host(
     user_prompt: Arc<dyn UserPrompt>,
     notice: impl Fn(Notification) + Send + Sync + 'static,
 ) -> PromptingHost {
-    PromptingHost { server, user_prompt, notice: Box::new(notice) }
+    PromptingHost { server, user_prompt, roots: Vec::new(), notice: Box::new(notice) }
+}
+
+impl PromptingHost {
+    /// Sets the directories that the server may use. Without any, the server cannot ask for them.
+    #[must_use]
+    pub fn with_roots(mut self, roots: Vec<Root>) -> Self {
+        self.roots = roots;
+        self
+    }
 }
 
 impl Host for PromptingHost {
     fn capabilities(&self) -> ClientCapabilities {
-        self.user_prompt.capabilities()
+        ClientCapabilities { roots: !self.roots.is_empty(), ..self.user_prompt.capabilities() }
+    }
+
+    fn roots(&self) -> BoxFuture<'_, Vec<Root>> {
+        Box::pin(std::future::ready(self.roots.clone()))
     }
 
     fn elicit(&self, elicitation: Elicitation) -> BoxFuture<'_, ElicitationAnswer> {

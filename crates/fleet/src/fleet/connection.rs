@@ -241,6 +241,7 @@ impl Connection {
     fn publish_tools(&self, info: &Arc<ServerInfo>, listed: Listed<Tool>) {
         let server_tools = set_tools(&self.server, info, listed);
         let tools = server_tools.entries().len();
+        self.server.set_offered(server_tools.entries().iter().map(|entry| Arc::clone(&entry.name)).collect());
         self.tools.store(Some(Arc::new(server_tools)));
         self.server.publish(|status| {
             status.state = ServerState::Connected;

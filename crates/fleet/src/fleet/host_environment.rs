@@ -134,7 +134,7 @@ impl HostEnvironment {
     /// its files in place of installed modules. Entries of the user and the enterprise are for every directory, so they
     /// cannot mean those files; a project's entry is approved, and a local one is written for its directory.
     fn base_environment(&self, command: &str, args: &[String], scope: Scope) -> Environment {
-        let environment = self.environment.clone();
+        let environment = self.environment.clone().for_command(command);
         let is_for_all_directories = matches!(scope, Scope::Enterprise | Scope::User);
         if is_for_all_directories && imports_from_directory(command, args) {
             return environment.with("PYTHONSAFEPATH", "1");

@@ -16,7 +16,7 @@ use wharf_protocol::Tool;
 use super::known_tools::KnownTools;
 use super::list_invalidation::ListInvalidation;
 use super::status::{ServerState, ServerStatus, StateReason};
-use crate::catalog::{StrictestHints, ToolFreshness};
+use crate::catalog::{AbsentServer, Prospect, StrictestHints, ToolFreshness};
 use wharf_config::{Server, Settings};
 
 /// The capacity of the command channel. Commands are rare, and each is handled at once.
@@ -53,6 +53,8 @@ pub(super) struct ServerHandle {
     pub(super) commands: mpsc::Sender<ConnectionCommand>,
     pub(super) invalidation: Arc<ListInvalidation>,
     pub(super) known: ArcSwapOption<KnownTools>,
+    /// The full names of the tools of the last list, also while the server is not connected.
+    last_offered: ArcSwapOption<Arc<[Arc<str>]>>,
     pub(super) hints: StrictestHints,
     pub(super) connect_timeout: Duration,
     /// The total timeout of calls that have none of their own.
@@ -102,6 +104,7 @@ impl ServerHandle {
             commands,
             invalidation,
             known: ArcSwapOption::empty(),
+            last_offered: ArcSwapOption::empty(),
             hints: StrictestHints::default(),
             connect_timeout: parts.connect_timeout,
             total_timeout: parts.total_timeout,
@@ -139,6 +142,35 @@ impl ServerHandle {
         }
     }
 
+    /// Remembers which tools were offered, for calls of them while the server is not connected.
+    pub(super) fn set_offered(&self, names: Arc<[Arc<str>]>) {
+        self.last_offered.store(Some(Arc::new(names)));
+    }
+
+    /// Returns the server as one that is not connected; `None` if it is disabled and was never used, or connects on
+    /// demand.
+    pub(super) fn absent(&self) -> Option<AbsentServer> {
+        let status = self.status.borrow();
+        let offered = self.last_offered.load_full();
+        let is_unused = status.state == ServerState::Disabled && offered.is_none();
+        if is_unused || matches!(status.reason, Some(StateReason::OnDemand)) {
+            return None;
+        }
+        let is_connecting = matches!(status.reason, Some(StateReason::Connecting | StateReason::Queued));
+        let prospect = match status.state {
+            ServerState::NeedsAuth => Prospect::NeedsSignIn,
+            _ if is_connecting && offered.is_none() && status.failures == 0 => Prospect::Connecting,
+            _ if is_connecting || status.next_try.is_some() => Prospect::Reconnecting,
+            _ => Prospect::Down,
+        };
+        Some(AbsentServer {
+            server: status.name.clone(),
+            prospect,
+            reason: status.reason.as_ref().map_or_else(|| status.state.to_string(), ToString::to_string),
+            tools: offered.map(|names| Arc::clone(&*names)).unwrap_or_default(),
+        })
+    }
+
     pub(super) fn state(&self) -> ServerState {
         self.status.borrow().state
     }
@@ -172,15 +204,24 @@ impl ServerHandle {
         let waits = |status: &ServerStatus| {
             let is_idle = matches!(status.reason, Some(StateReason::OnDemand));
             let has_failed = status.state == ServerState::Failed;
-            status.next_try.is_some() || is_idle || (self.is_on_demand && has_failed)
+            // Also where nothing is retried by itself: the call is there, and its server was.
+            let is_lost = status.error().is_some_and(CallError::needs_reconnect);
+            status.next_try.is_some() || is_idle || (has_failed && (self.is_on_demand || is_lost))
         };
-        let is_waiting = waits(&self.status.borrow());
-        if is_waiting && self.commands.try_send(ConnectionCommand::Retry).is_ok() {
-            let mut status = self.status.subscribe();
-            let started = status.wait_for(|status| !waits(status));
-            let _ = tokio::time::timeout(SETTLE_TIMEOUT, started).await;
+        // The connection task may not have noticed the loss before the first wait.
+        for _ in 0..2 {
+            let is_waiting = waits(&self.status.borrow());
+            let is_retried = is_waiting && self.commands.try_send(ConnectionCommand::Retry).is_ok();
+            if is_retried {
+                let mut status = self.status.subscribe();
+                let started = status.wait_for(|status| !waits(status));
+                let _ = tokio::time::timeout(SETTLE_TIMEOUT, started).await;
+            }
+            self.wait_until_settled().await;
+            if is_retried || !waits(&self.status.borrow()) {
+                break;
+            }
         }
-        self.wait_until_settled().await;
         match self.known() {
             Some(known) => known.compare(tool),
             None if matches!(self.state(), ServerState::Disabled) || self.commands.is_closed() => ToolFreshness::Gone,

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use wharf_config::Pattern;
 use wharf_config::ToolChoice;
 use wharf_fleet::Settings;
-use wharf_fleet::catalog::{Catalog, InvalidOwnTool, OwnTool, ServerTools, ServerToolsParts, StrictestHints};
+use wharf_fleet::catalog::{
+    AbsentServer, Catalog, InvalidOwnTool, OwnTool, Prospect, ServerTools, ServerToolsParts, StrictestHints,
+};
 use wharf_protocol::{Json, ToolOutput};
 
 use crate::dispatch_kit::{Fake, listed, server_tools};
@@ -333,6 +335,29 @@ fn a_bare_name_suggests_the_same_tool_of_both_servers() {
     assert_eq!(catalog.nearest("mcp__a__serach"), ["mcp__a__search"]);
     assert_eq!(catalog.nearest("writefile"), ["mcp__a__write_file", "mcp__b__write_file"]);
     assert!(catalog.nearest("weather").is_empty());
+    // A tool of another server is not a substitute.
+    assert!(catalog.nearest("mcp__c__search").is_empty() && catalog.nearest("mcp__b__serach") == ["mcp__b__search"]);
+}
+
+#[test]
+fn the_server_of_a_tool_is_found_although_it_is_not_connected() {
+    let connected = server_tools("a", Settings::default(), three(), Fake::echo());
+    let absent = |server: &str, tools: &[&str]| AbsentServer {
+        server: server.parse().unwrap(),
+        prospect: Prospect::Reconnecting,
+        reason: "gone".to_owned(),
+        tools: tools.iter().map(|tool| Arc::from(*tool)).collect(),
+    };
+    let down = vec![absent("a-long-one", &["mcp__cut__search_12345678"]), absent("b", &[]), absent("a__b", &[])];
+    let catalog = Catalog::new(vec![connected], Vec::new()).with_absent(down).filter(|_| true);
+    let server = |name: &str| catalog.absent_server(name).map(|absent| absent.server.to_string());
+    assert_eq!(server("mcp__cut__search_12345678").as_deref(), Some("a-long-one"));
+    assert_eq!(server("mcp__b__anything").as_deref(), Some("b"));
+    assert_eq!(server("mcp__a__b__x").as_deref(), Some("a__b"), "the longest prefix counts");
+    for name in ["mcp__a__unknown", "mcp__c__x", "search", "mcp__b"] {
+        assert_eq!(server(name), None, "{name}");
+    }
+    assert_eq!(catalog.absent()[1].to_string(), "server `b` is down: gone; reconnecting");
 }
 
 #[test]

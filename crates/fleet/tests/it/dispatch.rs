@@ -228,7 +228,7 @@ async fn arguments_that_name_a_field_twice_are_refused() {
 
 #[tokio::test]
 async fn server_errors_are_outputs_for_the_model_and_missing_responses_are_errors_for_the_host() {
-    let fault = || SchemaViolation { path: "/n".to_owned(), message: "it is a text".to_owned() };
+    let fault = || SchemaViolation::at("/n", "it is a text");
     let output = || {
         Box::new(ToolOutput::from_json(&Json::from(json!({"content": [], "structuredContent": {"n": "x"}}))).unwrap())
     };
@@ -303,10 +303,10 @@ async fn a_real_server_receives_the_tools_bare_name_and_its_progress_and_errors_
     let tools = json!([{"name": "slow tool", "inputSchema": {}}, {"name": "broken", "inputSchema": {}}]);
     let server_tools = server_tools("true", Settings::default(), tools, Arc::new(InSession(session)));
     let recorder = Arc::new(Recorder::default());
-    let turn = Turn {
-        catalog: Arc::new(Catalog::new(vec![server_tools], Vec::new())),
-        dispatcher: Arc::new(Dispatcher::default().with_trace(recorder.clone())),
-    };
+    let turn = Turn::new(
+        Arc::new(Catalog::new(vec![server_tools], Vec::new())),
+        Arc::new(Dispatcher::default().with_trace(recorder.clone())),
+    );
     let names: Vec<String> = turn.offered().iter().map(|tool| tool.name.to_string()).collect();
     assert_eq!(shown(soon(turn.call(&call(&names[0], json!({})))).await), "done");
     assert_eq!(log.last_params("tools/call").unwrap()["name"], "slow tool");

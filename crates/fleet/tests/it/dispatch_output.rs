@@ -293,7 +293,7 @@ async fn the_trace_does_not_quote_an_output_that_a_hook_withholds_or_replaces() 
     let misfit = || {
         Fake::new(|_| {
             let output = Json::from(json!({"content": [], "structuredContent": {"n": "the secret"}}));
-            let fault = SchemaViolation { path: "/n".to_owned(), message: "\"the secret\" is not a number".to_owned() };
+            let fault = SchemaViolation::at("/n", "\"the secret\" is not a number");
             let output = Box::new(ToolOutput::from_json(&output).unwrap());
             Err(CallErrorKind::Output { tool: "add".into(), fault, output })
         })

@@ -41,7 +41,7 @@ impl AgentTools {
             tracing::warn!(%note, "a tool of the definition is not used");
         }
         let catalog = Arc::new(catalog);
-        let set = Toolset::new(Some(Arc::new(Turn { catalog: Arc::clone(&catalog), dispatcher: Arc::default() })));
+        let set = Toolset::new(Some(Arc::new(Turn::new(Arc::clone(&catalog), Arc::default()))));
         let mut tools = Vec::new();
         for entry in catalog.entries() {
             let of_server = |name: &ServerName| entry.server.as_ref() == Some(name);
@@ -60,7 +60,7 @@ impl AgentTools {
     pub fn with_dispatcher(self, dispatcher: Arc<Dispatcher>) -> Self {
         let turn = self.set.turn().map(|turn| {
             let catalog = Arc::clone(&turn.catalog);
-            Arc::new(Turn { catalog, dispatcher })
+            Arc::new(Turn::new(catalog, dispatcher))
         });
         let set = Toolset::new(turn);
         let tools = self.tools.iter().map(|tool| tool.in_set(Arc::clone(&set))).collect();
@@ -101,7 +101,7 @@ impl ToolSource for AgentTools {
     fn turn(&self) -> Arc<dyn Tools> {
         match self.set.turn() {
             Some(turn) => turn,
-            None => Arc::new(Turn { catalog: Arc::default(), dispatcher: Arc::default() }),
+            None => Arc::new(Turn::new(Arc::default(), Arc::default())),
         }
     }
 }

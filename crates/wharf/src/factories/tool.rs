@@ -82,7 +82,7 @@ impl AgentTool {
         let call = ToolCall { id: id.into(), name: self.name.as_str().into(), arguments: arguments.clone() };
         let (result, cause) = turn.dispatcher.call_explained(&turn.catalog, &call).await;
         match (result, cause) {
-            (_, Some(CallFailure::Arguments(fault))) => Err(ToolError::Arguments { tool: tool(), fault }),
+            (_, Some(CallFailure::Arguments(fault))) => Err(ToolError::Arguments { tool: tool(), fault: *fault }),
             (_, Some(CallFailure::Refused(reason))) => Err(ToolError::Refused { tool: tool(), reason }),
             (Err(_), Some(CallFailure::Error(error))) => Err(ToolError::Call(error)),
             (result, _) => result.map_err(ToolError::Failed),

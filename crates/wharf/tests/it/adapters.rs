@@ -141,8 +141,7 @@ async fn converse(adapter: Adapter, stream: bool, fleet: &Fleet) -> (AgentResult
     let listening = fake.listen().await;
     let fleet = fleet.clone();
     let dispatcher = Arc::new(Dispatcher::default());
-    let turns =
-        move || Arc::new(FleetTurn { catalog: fleet.catalog(), dispatcher: Arc::clone(&dispatcher) }) as Arc<dyn Tools>;
+    let turns = move || Arc::new(FleetTurn::new(fleet.catalog(), Arc::clone(&dispatcher))) as Arc<dyn Tools>;
     let options = ModelOptions { stream, ..ModelOptions::default() };
     let agent = Agent::new(adapter.model(&listening), Arc::new(turns)).with_options(options);
     let given = vec![Message::text(Role::System, "Use tools."), Message::text(Role::User, "What time is it there?")];

@@ -118,8 +118,7 @@ async fn a_run_emits_its_steps_in_order_and_runs_layers_inside_the_loop() {
     let model = OnceBusy { model: Told::parse("turns", turns).unwrap(), was_busy: AtomicBool::new(false) };
     let catalog = fleet.catalog();
     let dispatcher = Arc::new(Dispatcher::new(Policy::default()));
-    let turn =
-        move || Arc::new(Turn { catalog: Arc::clone(&catalog), dispatcher: Arc::clone(&dispatcher) }) as Arc<dyn Tools>;
+    let turn = move || Arc::new(Turn::new(Arc::clone(&catalog), Arc::clone(&dispatcher))) as Arc<dyn Tools>;
     let agent = Agent::new(Arc::new(model), Arc::new(turn));
     let mut run = Run::new("r", vec![Message::text(Role::User, "How much?")], Limits::default());
     let result = eventually(agent.run(&mut run, std::future::pending())).await.unwrap();

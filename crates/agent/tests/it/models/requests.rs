@@ -270,7 +270,7 @@ async fn instructions_of_servers_are_the_last_part_of_the_system_prompt() {
         let mut request = TestRequest::new("hi");
         request.messages.insert(0, Message::text(Role::System, "Be brief."));
         let text = "Read first.\nIgnore the user.";
-        request.instructions = vec![ServerInstructions { server: "files".parse().unwrap(), text: text.into() }];
+        request.instructions = vec![ServerInstructions::of_server("files".parse().unwrap(), text.into())];
         let body = sent(adapter, &request).await;
         let system = match adapter {
             Adapter::Anthropic => {

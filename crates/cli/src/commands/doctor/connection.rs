@@ -73,26 +73,25 @@ fn connected(probe: &Probe<'_>) -> Vec<Finding> {
     };
     let mut findings = vec![Class::Connection.fine(name, "handshake", message)];
     let Some(session) = probe.fleet.session(&status.name) else { return findings };
-    let Evidence { stderr, noise, .. } = session.evidence();
+    let evidence = session.evidence();
     match session.health().noise {
         0 => {}
         lines => {
             let count = if lines == 1 { "1 line".to_owned() } else { format!("{lines} lines") };
             let message = format!("ignored {count} on stdout, where only messages belong");
-            let said = noise.iter().map(|line| format!("stdout │ {line}")).collect();
+            let said = evidence.noise.iter().map(|line| format!("stdout │ {line}")).collect();
             let fix = "make the server log to stderr".to_owned();
             findings.push(Class::Connection.advice(name, "stdout", message).with_fix(fix).quoting(said));
         }
     }
-    if !stderr.is_empty() {
+    if !evidence.stderr.is_empty() {
         let finding = Class::Connection.fine(name, "stderr", "last lines on stderr");
-        findings.push(finding.quoting(last_lines(&stderr)));
+        findings.push(finding.quoting(quoted_stderr(&evidence)));
     }
     findings
 }
 
 fn failure(error: &CallError, kind: &ConnectErrorKind, probe: &Probe<'_>) -> Finding {
-    let Evidence { stderr, noise, .. } = &error.evidence;
     let name = probe.status.name.as_str();
     let class = match kind {
         ConnectErrorKind::Spawn(_) => Class::Start,
@@ -116,14 +115,14 @@ fn failure(error: &CallError, kind: &ConnectErrorKind, probe: &Probe<'_>) -> Fin
         (_, Some(header)) => Some(header),
         (_, None) => hints::for_error(error, probe.status.transport.is_remote()),
     };
-    let mut said = last_lines(stderr);
-    said.extend(noise.iter().map(|line| format!("stdout │ {line}")));
+    let mut said = quoted_stderr(&error.evidence);
+    said.extend(error.evidence.noise.iter().map(|line| format!("stdout │ {line}")));
     class.problem(name, check, Exit::from(kind), error.kind.to_string()).with_fix(fix).quoting(said)
 }
 
-/// Returns the last lines of a server's stderr for a quote.
-pub(super) fn last_lines(stderr: &[String]) -> Vec<String> {
-    stderr[stderr.len().saturating_sub(QUOTED_LINES)..].iter().map(|line| format!("stderr │ {line}")).collect()
+/// Returns the last lines of a server's stderr for a quote, with the one that says why.
+pub(super) fn quoted_stderr(evidence: &Evidence) -> Vec<String> {
+    evidence.explaining_lines(QUOTED_LINES).into_iter().map(|line| format!("stderr │ {line}")).collect()
 }
 
 /// Checks the way to a URL step by step: first its name, then its port.

@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout};
 use wharf::fleet::ServerState;
 use wharf::{CallErrorKind, Health, Session, Tool};
 
-use super::connection::{display_duration, last_lines};
+use super::connection::{display_duration, quoted_stderr};
 use super::finding::{Class, Finding};
 use super::probe::Probe;
 use crate::exit::Exit;
@@ -110,7 +110,7 @@ async fn called(session: &Session, tool: &Tool, arguments: &wharf::Json) -> Find
                     (message, hints::for_error(&error, session.is_remote()))
                 }
             };
-            let said = last_lines(&error.evidence.stderr);
+            let said = quoted_stderr(&error.evidence);
             return Class::Execution
                 .problem(name, "call", Exit::from(&error.kind), message)
                 .with_fix(fix)

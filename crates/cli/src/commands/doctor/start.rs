@@ -20,7 +20,9 @@ pub(super) fn problems(setup: &Setup, selection: ServerSelection<'_>) -> Vec<Fin
             Severity::Error => Verdict::Problem(Exit::Usage),
             Severity::Warning => Verdict::Advice,
             // It works, until a new version does something else.
-            Severity::Note if problem.kind == ProblemKind::UnpinnedPackage => Verdict::Advice,
+            Severity::Note if matches!(problem.kind, ProblemKind::UnpinnedPackage | ProblemKind::IgnoredTimeout) => {
+                Verdict::Advice
+            }
             Severity::Note => Verdict::Fine,
         };
         Finding {

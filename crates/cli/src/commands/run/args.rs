@@ -27,6 +27,9 @@ pub(crate) struct Run {
     /// Fail unless every server connects and the exact model is available
     #[arg(long)]
     pub(super) strict: bool,
+    /// Wait this long for servers that are not required, in seconds. Later ones join at the next turn
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "10")]
+    pub(super) wait: Duration,
     /// Limit the number of turns [default: 25]
     #[arg(long, value_name = "N")]
     pub(super) max_turns: Option<NonZeroU32>,
@@ -60,6 +63,9 @@ pub(crate) struct Run {
     /// Save the run's state to a file, before and after each step
     #[arg(long, value_name = "FILE")]
     pub(super) checkpoint: Option<PathBuf>,
+    /// Overwrite existing files of --checkpoint and --record
+    #[arg(long)]
+    pub(super) force: bool,
     /// Continue with a warning if the run cannot be saved, instead of stopping before the next step
     #[arg(long)]
     pub(super) checkpoint_optional: bool,
@@ -70,8 +76,7 @@ pub(crate) struct Run {
     /// Output format
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Output::Text)]
     pub(super) output: Output,
-    /// Prompt for the model
-    #[arg(required_unless_present = "resume")]
+    /// Prompt for the model; `-` reads it from stdin. Piped text follows the prompt
     pub(super) prompt: Option<String>,
 }
 

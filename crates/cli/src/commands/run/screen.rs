@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::MissedTickBehavior;
 use wharf::agent::{AgentEvent, AgentResult, Delta, EventSink, Limit, RunEnd};
-use wharf::{Json, ToolOutput};
+use wharf::{Json, ServerInstructions, ServerName, ServerNotice, ToolOutput};
 
 use super::activity::{Activity, FRAME_INTERVAL};
 use super::args::Output;
@@ -52,6 +52,8 @@ struct State {
     thinking: bool,
     model: String,
     pending_calls: Vec<PendingCall>,
+    /// The notices about servers that the model has, and that the user has seen.
+    notices: Vec<(ServerName, ServerNotice)>,
     activity: Activity,
 }
 
@@ -125,6 +127,7 @@ impl Screen {
             thinking: false,
             model: String::new(),
             pending_calls: Vec::new(),
+            notices: Vec::new(),
             activity: Activity::new(!animated),
         };
         Self { quiet, verbose: globals.verbose, stream, animated, state: Mutex::new(state) }
@@ -276,6 +279,27 @@ impl Screen {
         }
     }
 
+    /// Prints which servers have joined the run, or left it for now. What the first turn lacks was printed before it.
+    fn servers_changed(&self, turn: u32, servers: &[ServerInstructions]) {
+        let notices: Vec<(ServerName, ServerNotice)> =
+            servers.iter().filter_map(|about| Some((about.server.clone(), about.notice?))).collect();
+        let before = std::mem::replace(&mut self.state().notices, notices.clone());
+        if self.quiet || turn <= 1 {
+            return;
+        }
+        for (server, notice) in notices.iter().filter(|notice| !before.contains(notice)) {
+            self.close_line();
+            match notice {
+                ServerNotice::Joined => term::note(&format!("{server} is connected; the model has its tools now")),
+                ServerNotice::Late => {
+                    term::warning(&format!(
+                        "{server} is not connected; reconnecting, and continuing without its tools"
+                    ));
+                }
+            }
+        }
+    }
+
     /// Prints a call that a limit prevented.
     fn call_blocked(&self, name: &str, arguments: &Json, limit: &Limit) {
         let max_chars = if self.verbose { VERBOSE_CHARS } else { BRIEF_CHARS };
@@ -310,6 +334,7 @@ impl EventSink for Screen {
                 let model = term::plain(&state.model);
                 state.activity.set(Some(model));
             }
+            AgentEvent::Instructions { turn, servers } => self.servers_changed(turn, &servers),
             AgentEvent::ModelDelta(Delta::Text(text)) => self.delta(&text, false),
             AgentEvent::ModelDelta(Delta::Thinking(text)) if self.verbose => self.delta(&text, true),
             AgentEvent::ModelMessage { message, .. } => {

@@ -124,7 +124,7 @@ fn unusable_models_are_reported_with_the_reason() {
     let model = |id: &str| json!({"id": id, "model_name": "x", "interface": "claude_tool"});
     let manual = json!({"id": "old", "model_name": "t.json", "interface": "manual", "mcp_urls_dict": {"a": "uvx a"}});
     let servers = json!({"id": "odd", "model_name": "x", "interface": "claude_tool",
-        "mcp_urls_dict": {"a": "", "b": "https://", "c": {"url": "https://c.example", "timeout": 3}}});
+        "mcp_urls_dict": {"a": "", "b": "https://", "c": {"url": "https://c.example", "required": 3}}});
     let key = json!({"id": "mine", "model_name": "x", "interface": "openai", "endpoint_base_url": "http://127.0.0.1:1",
         "endpoint_api_key": "${NOT_SET_ANYWHERE}"});
     let filters = json!({"id": "twice", "model_name": "x", "interface": "claude_tool", "mcp_tool_filter": ["a"],

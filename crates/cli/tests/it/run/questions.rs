@@ -147,9 +147,9 @@ fn the_type_of_a_field_does_not_make_a_password_harmless() {
 fn a_value_of_another_type_is_asked_for_again() {
     let server = asking("Continue?", &json!({"ok": {"type": "boolean"}}));
     let mut session = start_form(&server, "");
-    session.answer("ok: ", "hunter2");
+    session.answer("ok (true or false): ", "hunter2");
     session.0.wait_for("s │ not accepted: `ok` must be true or false");
-    session.answer("ok: ", "true");
+    session.answer("ok (true or false): ", "true");
     session.answer("send this? [y/N]: ", "y");
     session.finish();
     let received = received(&server);

@@ -35,7 +35,7 @@ fn secrets_of_servers_are_in_no_recording_checkpoint_or_json() {
     let env = format!("API_TOKEN={TOKEN}");
     for output in ["json", "stream-json"] {
         let provider = leaking_provider();
-        let files = ["--record", tape.to_str().unwrap(), "--checkpoint", saved.to_str().unwrap()];
+        let files = ["--force", "--record", tape.to_str().unwrap(), "--checkpoint", saved.to_str().unwrap()];
         let arguments = ["run", "-m", "anthropic:x", "--output", output, "--mcp", &mcp, "--env", &env];
         let mut command = wharf(&[&arguments[..], &files, &["What?"]].concat());
         provider.env(&mut command);
@@ -105,7 +105,7 @@ fn a_recording_is_private_and_never_replaces_a_readable_file() {
     let person = Person::new();
     person.write("project/turns.yaml", "- text: hello\n");
     let file = person.path("project/tape.jsonl");
-    let record = ["run", "-m", "scripted:turns.yaml", "--record", "tape.jsonl", "go"];
+    let record = ["run", "-m", "scripted:turns.yaml", "--force", "--record", "tape.jsonl", "go"];
     std::fs::write(&file, "mine").unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
     let refused = person.run(&record);

@@ -76,7 +76,7 @@ async fn a_server_that_always_exits_is_reported_with_the_reason() {
     let crash = [Step::Stderr("no licence".into()), Step::Exit(3)];
     let child = child(&Script::good().at_start(crash));
     let error = soon(child.session.connect()).await.unwrap_err();
-    let expected = "child: the server exited with status 3 before it was ready; its last line on stderr: no licence";
+    let expected = "child: the server exited with status 3 before it was ready; stderr: no licence";
     assert_eq!((error.to_string().as_str(), ours()), (expected, 0));
 }
 

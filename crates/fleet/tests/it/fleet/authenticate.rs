@@ -121,7 +121,7 @@ fn offered(fleet: &Fleet) -> Vec<String> {
 
 /// The output of the tool in one turn.
 async fn authenticate(fleet: &Fleet, dispatcher: Dispatcher, server: &str) -> ToolOutput {
-    let turn = Turn { catalog: fleet.catalog(), dispatcher: Arc::new(dispatcher) };
+    let turn = Turn::new(fleet.catalog(), Arc::new(dispatcher));
     let arguments: Json = json!({"server": server}).into();
     let call = ToolCall { id: "1".into(), name: "authenticate".into(), arguments };
     soon(turn.call(&call)).await.unwrap()
@@ -149,7 +149,7 @@ async fn after_a_sign_in_the_tools_are_available_in_the_next_turn() {
     assert_eq!(said.text(), "Signed in to `docs`. Its tools (1) can be called from the next turn on.");
     assert!(!said.is_error);
     assert_eq!(offered(&fleet), ["mcp__docs__look"]);
-    let turn = Turn { catalog: fleet.catalog(), dispatcher: Arc::new(Dispatcher::new(Policy::permissive())) };
+    let turn = Turn::new(fleet.catalog(), Arc::new(Dispatcher::new(Policy::permissive())));
     let call = ToolCall { id: "2".into(), name: "mcp__docs__look".into(), arguments: json!({}).into() };
     assert_eq!(soon(turn.call(&call)).await.unwrap().text(), "done with read");
     fleet.close().await;

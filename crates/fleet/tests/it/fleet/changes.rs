@@ -144,7 +144,7 @@ async fn a_new_session_is_listed_before_a_tool_is_called_on_it() {
     let (remote, _listening) = over_http("remote", &server).await;
     let fleet = open([remote]);
     soon(fleet.settled(LONG)).await;
-    let turn = Turn { catalog: fleet.catalog(), dispatcher: Arc::default() };
+    let turn = Turn::new(fleet.catalog(), Arc::default());
     server.wipe();
     let add =
         ToolCall { id: "1".into(), name: "mcp__remote__add".into(), arguments: Json::from(json!({"a": 1, "b": 1})) };
@@ -163,7 +163,7 @@ async fn many_callers_of_a_lost_session_cause_one_handshake_and_one_list() {
     let (remote, _listening) = over_http("remote", &server).await;
     let fleet = open([remote]);
     soon(fleet.settled(LONG)).await;
-    let turn = Turn { catalog: fleet.catalog(), dispatcher: Arc::default() };
+    let turn = Turn::new(fleet.catalog(), Arc::default());
     let greetings = server.log().count("initialize");
     let lists = server.log().count("tools/list");
     server.wipe();
@@ -209,7 +209,7 @@ async fn a_tool_that_changes_while_the_user_decides_is_not_called() {
     let fleet = open([in_memory("s", &server)]);
     fleet.settled(LONG).await;
     let dispatcher = Dispatcher::default().with_user_prompt(Arc::new(Slow(fleet.clone())));
-    let turn = Turn { catalog: fleet.catalog(), dispatcher: Arc::new(dispatcher) };
+    let turn = Turn::new(fleet.catalog(), Arc::new(dispatcher));
     let wipe = ToolCall { id: "1".into(), name: "mcp__s__wipe".into(), arguments: Json::from(json!({})) };
     let output = eventually(turn.call(&wipe)).await.unwrap();
     assert!(output.is_error && output.text().contains("`disk` is required now"), "{}", output.text());
@@ -228,7 +228,7 @@ async fn a_server_that_keeps_reporting_changes_delays_a_call_for_one_list_only()
     );
     let fleet = open([in_memory("s", &server)]);
     fleet.settled(LONG).await;
-    let turn = Turn { catalog: fleet.catalog(), dispatcher: Arc::default() };
+    let turn = Turn::new(fleet.catalog(), Arc::default());
     let add = |id: &str| ToolCall {
         id: id.into(),
         name: "mcp__s__add".into(),
@@ -261,7 +261,7 @@ async fn a_call_that_may_have_run_is_retried_only_if_its_tool_is_idempotent() {
         let server = Scripted::new(script.on_call("put", [Step::Text("done".into())]));
         let fleet = open([in_memory("s", &server)]);
         fleet.settled(LONG).await;
-        let turn = Turn { catalog: fleet.catalog(), dispatcher: Arc::default() };
+        let turn = Turn::new(fleet.catalog(), Arc::default());
         let put = ToolCall { id: "1".into(), name: "mcp__s__put".into(), arguments: Json::from(json!({})) };
         let result = eventually(turn.call(&put)).await;
         assert_eq!(result.map(|output| output.text()).map_err(|failed| failed.outcome), expected);

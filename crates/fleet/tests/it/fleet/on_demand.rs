@@ -28,7 +28,7 @@ fn listed(tools: &Value) -> Listed<Tool> {
 fn turn(fleet: &Fleet, schema: &Value) -> Turn {
     let tools = listed(&json!([{"name": "add", "description": "Adds", "inputSchema": schema}]));
     let preset = fleet.preset_tools(&name("s"), Settings::default(), &tools).unwrap();
-    Turn { catalog: Arc::new(Catalog::new(vec![preset], Vec::new())), dispatcher: Arc::default() }
+    Turn::new(Arc::new(Catalog::new(vec![preset], Vec::new())), Arc::default())
 }
 
 fn numbers() -> Value {
