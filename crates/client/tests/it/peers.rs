@@ -146,9 +146,9 @@ async fn the_official_everything_server_lists_calls_progresses_cancels_dies_and_
 }
 
 /// A user who answers every form with the second choice.
-struct Chooser;
+struct SecondChoice;
 
-impl Host for Chooser {
+impl Host for SecondChoice {
     fn capabilities(&self) -> ClientCapabilities {
         ClientCapabilities { elicitation: true, ..ClientCapabilities::default() }
     }
@@ -164,7 +164,7 @@ impl Host for Chooser {
 #[tokio::test]
 async fn a_tool_that_works_only_as_a_task_completes_in_the_legacy_era() {
     let transport = stdio(&[NODE, EVERYTHING, "stdio"]);
-    let session = Session::new("everything".parse().unwrap(), transport, Chooser, SessionOptions::default());
+    let session = Session::new("everything".parse().unwrap(), transport, SecondChoice, SessionOptions::default());
     // It announces the tool shortly after the start.
     until(async || names(&session).await.iter().any(|name| name == "simulate-research-query")).await;
     let mut steps = Vec::new();

@@ -43,9 +43,12 @@ impl Finding {
             Self::Content(_) => FailureCategory::Content,
             Self::UnsupportedFields(_) => FailureCategory::DeepJudgment,
             Self::UnsupportedTraits(_) => FailureCategory::DeepJudgmentRubric,
-            Self::ModelFailed(_, error) => match FailureCategory::of_retry(error.kind) {
+            Self::ModelFailed(stage, error) => match FailureCategory::of_retry(error.kind) {
                 Some(category) => category,
-                None if error.kind == ModelErrorKind::Refused => FailureCategory::Abstention,
+                // A judge that refuses says nothing about the answer.
+                None if error.kind == ModelErrorKind::Refused && *stage == StageName::GenerateAnswer => {
+                    FailureCategory::Abstention
+                }
                 None => FailureCategory::UnexpectedError,
             },
             Self::Abstained(..) => FailureCategory::Abstention,

@@ -78,6 +78,7 @@ async fn judges_that_return_wrong_types_refuse_or_fail_never_pass_a_unit() {
     for (kind, expected) in [
         (ModelErrorKind::Network, "invalid: connection at parse_template"),
         (ModelErrorKind::Auth, "invalid: unexpected_error at parse_template"),
+        (ModelErrorKind::Refused, "invalid: unexpected_error at parse_template"),
     ] {
         let failing = judge(move |_, _| Err(error(kind)));
         let result = Setup::new(typed_question(), &Fake::answering("Many."), &failing).run_one().await;

@@ -116,7 +116,11 @@ fn is_busy(error: &sqlx::Error) -> bool {
 /// Brings the tables up to date, in one transaction. Of several processes, the first one does it.
 async fn migrate(connection: &mut SqliteConnection) -> Result<(), String> {
     let text = |error: sqlx::Error| reason(&error);
-    if is_current(connection).await? {
+    // In one transaction: another process may bring the tables up to date between two of its queries.
+    sqlx::query("BEGIN").execute(&mut *connection).await.map_err(text)?;
+    let current = is_current(connection).await;
+    sqlx::query("COMMIT").execute(&mut *connection).await.map_err(text)?;
+    if current? {
         return Ok(());
     }
     sqlx::query("BEGIN IMMEDIATE").execute(&mut *connection).await.map_err(text)?;
