@@ -17,6 +17,7 @@ use std::sync::{Arc, OnceLock};
 use wharf_protocol::{ServerInstructions, ToolDefinition, nearest};
 
 pub use drift::{Drift, drift};
+pub(crate) use entry::NotAdmitted;
 pub use entry::{Entry, Metadata};
 pub use executor::{ExecutionError, ToolExecutor, ToolFreshness};
 pub use normalize::{NormalizedSchema, normalize};

@@ -158,6 +158,10 @@ async fn report_failure(globals: &Globals, resolved: &ResolvedCall<'_>, cause: C
         CallFailure::NotOffered => {
             return subject(call).refused(globals, "was not called: it is no longer available", "not run").await;
         }
+        CallFailure::CheckTimedOut => {
+            let what = "was not called: checking its arguments against its schema took too long";
+            return subject(call).refused(globals, what, "not run").await;
+        }
         CallFailure::Refused(why) => {
             return subject(call).refused(globals, &format!("was not called: {why}"), "not run").await;
         }

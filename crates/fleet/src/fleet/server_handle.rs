@@ -144,8 +144,8 @@ impl ServerHandle {
     }
 
     /// Waits until the connection task is idle, at most as long as connecting may take. A server that reports changed
-    /// tools over and over is waited for once.
-    async fn wait_until_settled(&self) {
+    /// tools over and over is waited for once. Returns whether it became idle.
+    async fn wait_until_settled(&self) -> bool {
         let mut status = self.status.subscribe();
         let invalidations = self.invalidation.count();
         let lists = self.invalidation.lists();
@@ -157,7 +157,7 @@ impl ServerHandle {
             _ => status.next_try.is_some_and(|next| next <= Instant::now() + IMMINENT_ATTEMPT),
         };
         let limit = self.connect_timeout + SETTLE_TIMEOUT;
-        let _ = tokio::time::timeout(limit, status.wait_for(|status| !is_busy(status))).await;
+        tokio::time::timeout(limit, status.wait_for(|status| !is_busy(status))).await.is_ok()
     }
 
     /// Whether the tool list has to be fetched again before it may be used.
@@ -180,8 +180,10 @@ impl ServerHandle {
             let started = status.wait_for(|status| !waits(status));
             let _ = tokio::time::timeout(SETTLE_TIMEOUT, started).await;
         }
-        self.wait_until_settled().await;
+        let is_settled = self.wait_until_settled().await;
         match self.known() {
+            Some(_) if self.invalidation.has_failed() => ToolFreshness::Unlisted,
+            Some(_) if !is_settled && self.is_list_invalid() => ToolFreshness::Unlisted,
             Some(known) => known.compare(tool),
             None if matches!(self.state(), ServerState::Disabled) || self.commands.is_closed() => ToolFreshness::Gone,
             None => ToolFreshness::Unknown,
