@@ -10,7 +10,7 @@ use serde::Serialize;
 use wharf::fleet::catalog::CatalogNoteKind;
 use wharf::fleet::dispatch::CallFailure;
 use wharf::fleet::{Catalog, Dispatcher, Entry, Fleet};
-use wharf::{CallError, CallErrorKind, Evidence, Json, Listed, Tool, ToolCall, ToolOutput};
+use wharf::{CallError, CallErrorKind, Evidence, Json, Listed, Redactor, Tool, ToolCall, ToolOutput};
 
 use super::listing::left_out;
 use crate::config::dispatcher::{ApproveAll, dispatcher, policy};
@@ -51,7 +51,8 @@ pub(crate) async fn run(globals: &Globals, call: Call) -> Exit {
     let progress = Arc::new(ProgressLine::new(globals.quiet));
     let prepared = async {
         let selection = ServerSelection::One(&call.server);
-        let setup = Setup::load_for(globals, selection).await?;
+        let mut setup = Setup::load_for(globals, selection).await?;
+        setup.redactor = Some(Redactor::default());
         let dispatcher = dispatcher(globals, &setup, policy(&setup)?)?.with_user_prompt(Arc::new(ApproveAll));
         let dispatcher = dispatcher.with_unlimited_outputs().with_trace(Arc::clone(&progress) as _);
         Ok::<_, UsageError>((setup.open(selection, FleetLifetime::OneShot)?, dispatcher, from_stdin(&call)?))
@@ -93,6 +94,7 @@ struct ResolvedCall<'a> {
     entry: Arc<Entry>,
     arguments: Json,
     remote: bool,
+    redactor: Redactor,
 }
 
 async fn resolve<'a>(
@@ -116,7 +118,14 @@ async fn resolve<'a>(
     {
         print_server_info(&session);
     }
-    Ok(ResolvedCall { call, catalog, entry, arguments, remote: status.transport.is_remote() })
+    Ok(ResolvedCall {
+        call,
+        catalog,
+        entry,
+        arguments,
+        remote: status.transport.is_remote(),
+        redactor: fleet.redactor(),
+    })
 }
 
 async fn call_tool(
@@ -132,7 +141,7 @@ async fn call_tool(
     progress.clear();
     progress.print_steps(&call.server, globals);
     match (result, cause) {
-        (Ok(output), None) => show(globals, call, &output).await,
+        (Ok(output), None) => show(globals, resolved, &output).await,
         (_, Some(cause)) => report_failure(globals, resolved, cause).await,
         (Err(failed), None) => {
             term::error(&failed.to_string(), &[], None);
@@ -223,10 +232,11 @@ struct JsonResult<'a> {
     result: &'a Json,
 }
 
-async fn show(globals: &Globals, call: &Call, output: &ToolOutput) -> Exit {
-    let Call { server, tool, .. } = call;
+async fn show(globals: &Globals, resolved: &ResolvedCall<'_>, output: &ToolOutput) -> Exit {
+    let Call { server, tool, .. } = resolved.call;
     let written = if globals.json {
-        term::json(&JsonResult { version: 1, server, tool, is_error: output.is_error, result: &output.raw }).await
+        let result = JsonResult { version: 1, server, tool, is_error: output.is_error, result: &output.raw };
+        term::redacted_json(&result, &resolved.redactor).await
     } else {
         let written = term::out(term::for_stdout(output.text())).await;
         if !globals.quiet {
