@@ -112,12 +112,11 @@ impl ToolIndex {
 impl IndexedTool {
     /// Checks arguments. Returns repaired arguments to send instead, if a repair was needed.
     pub(super) async fn admit(&self, server: &ServerName, arguments: &Json) -> Result<Option<Json>, SchemaViolation> {
-        let schema = match self.input.get() {
-            Some(schema) => schema,
-            None => {
-                let compile = || Box::pin(self.compile(server, &self.tool.input_schema));
-                self.input.get_or_try_init(compile).await.map_err(|TimedOut| took_too_long())?
-            }
+        let schema = if let Some(schema) = self.input.get() {
+            schema
+        } else {
+            let compile = || Box::pin(self.compile(server, &self.tool.input_schema));
+            self.input.get_or_try_init(compile).await.map_err(|TimedOut| took_too_long())?
         };
         let Some(schema) = schema else {
             return SchemaViolation::in_text(arguments).map(|_| None);
@@ -150,18 +149,15 @@ impl IndexedTool {
             let message = "structured content is missing, although the tool has an output schema".to_owned();
             return Err(SchemaViolation { path: String::new(), message });
         };
-        let compiled = match self.output.get() {
-            Some(compiled) => compiled,
-            None => match self.output.get_or_try_init(|| Box::pin(self.compile(server, schema))).await {
-                Ok(compiled) => compiled,
-                Err(TimedOut) => {
-                    tracing::warn!(
-                        tool = &*self.tool.name,
-                        "a result is not checked: compiling its schema took too long"
-                    );
-                    return Ok(());
-                }
-            },
+        let compiled = if let Some(compiled) = self.output.get() {
+            compiled
+        } else {
+            let compile = || Box::pin(self.compile(server, schema));
+            let Ok(compiled) = self.output.get_or_try_init(compile).await else {
+                tracing::warn!(tool = &*self.tool.name, "a result is not checked: compiling its schema took too long");
+                return Ok(());
+            };
+            compiled
         };
         match compiled {
             Some(schema) => schema.check(structured).await,

@@ -105,7 +105,7 @@ fn all_of(schema: &mut Schema, mut parts: Vec<Schema>) {
         properties.extend(take_properties(part));
         required.extend(names(part));
     }
-    put(schema, properties.combined("allOf"), required);
+    put(schema, properties.combined("allOf"), &required);
     schema.entry("type").or_insert(json!("object"));
     for (key, value) in parts.into_iter().flatten().filter(|(key, _)| key != "required") {
         schema.entry(key).or_insert(value);
@@ -127,10 +127,12 @@ fn one_of(schema: &mut Schema, mut parts: Vec<Schema>) {
         let is_used = of_parts.get(&name).is_none_or(|count| *count < all.len());
         properties.add(name, is_used.then_some(value));
     }
-    all.into_iter().for_each(|part| properties.extend(part));
+    for part in all {
+        properties.extend(part);
+    }
     let mut required = names(schema);
     required.extend(in_all(&parts));
-    put(schema, properties.combined("anyOf"), required);
+    put(schema, properties.combined("anyOf"), &required);
     let closed = |part: &Schema| part.get("additionalProperties") == Some(&Value::Bool(false));
     if parts.iter().all(closed) {
         schema.entry("additionalProperties").or_insert(Value::Bool(false));
@@ -234,7 +236,7 @@ fn names(schema: &Schema) -> Vec<String> {
     required.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-fn put(schema: &mut Schema, properties: Schema, required: Vec<String>) {
+fn put(schema: &mut Schema, properties: Schema, required: &[String]) {
     schema.insert("properties".to_owned(), Value::Object(properties));
     let mut seen = HashSet::new();
     let once: Vec<&String> = required.iter().filter(|name| seen.insert(*name)).collect();

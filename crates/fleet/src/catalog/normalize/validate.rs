@@ -96,7 +96,7 @@ impl<'a> Walk<'a> {
                 (key, Value::Object(named)) if NAMED.contains(&key) => {
                     let inside = self.place(Step::Name(key), at);
                     for (name, one) in named {
-                        self.inner(one, Step::Name(name), inside)?;
+                        self.inner(one, Step::Name(name), Some(inside))?;
                     }
                 }
                 (key, _) if SEVERAL.contains(&key) => {
@@ -113,17 +113,18 @@ impl<'a> Walk<'a> {
 
     fn several(&mut self, several: &'a [Value], key: &'a str, at: PlaceId) -> Result<(), String> {
         let inside = self.place(Step::Name(key), at);
-        several.iter().enumerate().try_for_each(|(index, one)| self.inner(one, Step::Index(index), inside))
+        several.iter().enumerate().try_for_each(|(index, one)| self.inner(one, Step::Index(index), Some(inside)))
     }
 
     fn inner(&mut self, schema: &'a Value, step: Step<'a>, at: PlaceId) -> Result<(), String> {
         let inside = self.place(step, at);
-        self.schema(schema, inside)
+        self.schema(schema, Some(inside))
     }
 
-    fn place(&mut self, step: Step<'a>, parent: PlaceId) -> PlaceId {
+    /// Adds a place and returns its index.
+    fn place(&mut self, step: Step<'a>, parent: PlaceId) -> usize {
         self.places.push((parent, step));
-        Some(self.places.len() - 1)
+        self.places.len() - 1
     }
 
     fn fault(&self, at: PlaceId, what: &str) -> Result<(), String> {
