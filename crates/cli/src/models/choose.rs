@@ -211,7 +211,7 @@ impl FileOf {
 fn manual(file: &Path, of: FileOf) -> Result<Arc<dyn Model>, UsageError> {
     let model = Manual::parse(file.display().to_string(), &read_regular_file(file)?).map_err(|reason| {
         let hint = "expected a JSON object of answers by the MD5 digest of their prompt";
-        usage_error(of.invalid(file, "answers", &reason.to_string()), Some(hint))
+        usage_error(of.invalid(file, "answers", &reason), Some(hint))
     })?;
     Ok(Arc::new(model))
 }
