@@ -46,6 +46,9 @@ pub struct Metrics {
     pub suspect_failed_tool_calls: usize,
     /// Names of the tools with such results.
     pub suspect_failed_tools: BTreeSet<String>,
+    /// Number of such results by tool.
+    #[serde(skip)]
+    suspect_failures: BTreeMap<String, usize>,
 }
 
 impl Metrics {
@@ -71,7 +74,13 @@ impl Metrics {
         if *count == 0 {
             self.tool_call_counts.remove(tool);
             self.tools_used.remove(tool);
-            self.suspect_failed_tools.remove(tool);
+        }
+        if let Some(failures) = self.suspect_failures.get_mut(tool) {
+            *failures = failures.saturating_sub(1);
+            if *failures == 0 {
+                self.suspect_failures.remove(tool);
+                self.suspect_failed_tools.remove(tool);
+            }
         }
         self.tool_calls -= 1;
         self.blocked_tool_calls += 1;
@@ -86,6 +95,7 @@ impl Metrics {
         if returned.output.is_error || looks_like_a_failure(&returned.text()) {
             self.suspect_failed_tool_calls += 1;
             self.suspect_failed_tools.insert(name.clone());
+            *self.suspect_failures.entry(name.clone()).or_default() += 1;
         }
         self.tools_used.insert(name);
     }
@@ -105,6 +115,29 @@ fn looks_like_a_failure(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refused_call_takes_only_its_own_failure_away() {
+        let counted = |calls: usize, failures: usize| Metrics {
+            tool_calls: calls,
+            tools_used: BTreeSet::from(["t".to_owned()]),
+            tool_call_counts: BTreeMap::from([("t".to_owned(), calls)]),
+            suspect_failed_tool_calls: failures,
+            suspect_failed_tools: BTreeSet::from(["t".to_owned()]),
+            suspect_failures: BTreeMap::from([("t".to_owned(), failures)]),
+            ..Metrics::default()
+        };
+        // One call was refused, and one was answered.
+        let mut metrics = counted(2, 1);
+        metrics.count_refused("t");
+        assert_eq!((metrics.tool_calls, metrics.blocked_tool_calls, metrics.suspect_failed_tool_calls), (1, 1, 0));
+        assert!(metrics.suspect_failed_tools.is_empty() && metrics.tools_used.contains("t"));
+        // One call was refused, and one failed.
+        let mut metrics = counted(2, 2);
+        metrics.count_refused("t");
+        assert_eq!(metrics.suspect_failed_tool_calls, 1);
+        assert!(metrics.suspect_failed_tools.contains("t"));
+    }
 
     #[test]
     fn failure_terms_count_as_separate_words_only() {

@@ -83,17 +83,31 @@ pub enum Admission {
     Valid,
     /// They are valid in this form, which is to be sent instead.
     Repaired(Json),
-    /// They were not checked, for this reason.
+    /// They were not checked, for this reason: the server has to.
     Unchecked(String),
+    /// Checking them took too long.
+    TimedOut,
 }
 
 /// Why a value was not checked.
-struct Unchecked(&'static str);
+enum Unchecked {
+    TooMuchWork,
+    TimedOut,
+}
+
+impl Unchecked {
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::TooMuchWork => "checking it against the schema would take too much work",
+            Self::TimedOut => "checking it against the schema took too long",
+        }
+    }
+}
 
 impl Schema {
     /// Compiles a schema. Patterns are matched in linear time, so that no schema can stall the client.
     pub fn compile(schema: &Json) -> Result<Self, SchemaError> {
-        let document = parsed(schema)?;
+        let document = Self::parse(schema)?;
         let work = Work::new(&document)?;
         let compile = || Validator::compile(&document, work.patterns(), &Caller::blocked());
         let validator = if work.may_be_deep() {
@@ -108,7 +122,7 @@ impl Schema {
     /// Compiles a schema like [`compile`](Self::compile), but blocks no other task if that takes long. Long work for one
     /// server delays none for other servers.
     pub async fn compile_in_background(schema: &Json, server: Option<&ServerName>) -> Result<Self, SchemaError> {
-        let document = parsed(schema)?;
+        let document = Self::parse(schema)?;
         let work = Work::new(&document)?;
         let is_quick = work.is_quickly_compiled();
         let owner = server.cloned();
@@ -119,8 +133,13 @@ impl Schema {
         if is_quick {
             return compile(&Caller::blocked());
         }
-        let took_too_long = || SchemaError::unusable("compiling it took too long");
-        Box::pin(elsewhere::run(server, compile)).await.ok_or_else(took_too_long)?
+        Box::pin(elsewhere::run(server, compile)).await.ok_or(SchemaError::TimedOut)?
+    }
+
+    /// Parses a schema, unless it is too large.
+    pub fn parse(schema: &Json) -> Result<Value, SchemaError> {
+        document::check_bytes(schema.as_str())?;
+        schema.to_value().map_err(|error| SchemaError::Unusable(error.to_string()))
     }
 
     /// The largest weight of a schema that is used.
@@ -136,8 +155,8 @@ impl Schema {
     pub async fn check(self: &Arc<Self>, value: &Json) -> Result<(), SchemaViolation> {
         match self.check_value(tree(value)?).await {
             Ok((_, result)) => result,
-            Err(Unchecked(reason)) => {
-                tracing::warn!(reason, "a value is not checked against its schema");
+            Err(unchecked) => {
+                tracing::warn!(reason = unchecked.reason(), "a value is not checked against its schema");
                 Ok(())
             }
         }
@@ -149,7 +168,8 @@ impl Schema {
         let (mut value, fault) = match self.check_value(SchemaViolation::in_text(arguments)?).await {
             Ok((_, Ok(()))) => return Ok(Admission::Valid),
             Ok((value, Err(fault))) => (value, fault),
-            Err(Unchecked(reason)) => return Ok(Admission::Unchecked(reason.to_owned())),
+            Err(Unchecked::TimedOut) => return Ok(Admission::TimedOut),
+            Err(unchecked) => return Ok(Admission::Unchecked(unchecked.reason().to_owned())),
         };
         let repairs: [fn(&Self, &mut Value) -> bool; 2] = [Self::decode_strings, Self::remove_nulls];
         for repair in repairs {
@@ -159,7 +179,7 @@ impl Schema {
             match self.check_value(value).await {
                 Ok((repaired, Ok(()))) => return Ok(Admission::Repaired(Json::from(repaired))),
                 Ok((unchanged, Err(_))) => value = unchanged,
-                Err(Unchecked(_)) => break,
+                Err(_) => break,
             }
         }
         Err(fault)
@@ -188,8 +208,8 @@ impl Schema {
         };
         match Box::pin(elsewhere::run(self.server.as_ref(), check)).await {
             Some((value, Some(result))) => Ok((value, result)),
-            Some((_, None)) => Err(Unchecked("checking it against the schema would take too much work")),
-            None => Err(Unchecked("checking it against the schema took too long")),
+            Some((_, None)) => Err(Unchecked::TooMuchWork),
+            None => Err(Unchecked::TimedOut),
         }
     }
 
@@ -235,11 +255,6 @@ fn decode_string(arguments: &mut Map<String, Value>, name: &str, schema: &Value)
     true
 }
 
-fn parsed(schema: &Json) -> Result<Value, SchemaError> {
-    document::check_bytes(schema.as_str())?;
-    schema.to_value().map_err(|error| SchemaError::Unusable(error.to_string()))
-}
-
 fn tree(value: &Json) -> Result<Value, SchemaViolation> {
     value.to_value().map_err(|error| SchemaViolation::of_whole(error.to_string()))
 }
@@ -261,6 +276,7 @@ mod repair_tests {
             Ok(Admission::Valid) => "unchanged".to_owned(),
             Ok(Admission::Repaired(decoded)) => decoded.to_string(),
             Ok(Admission::Unchecked(reason)) => reason,
+            Ok(Admission::TimedOut) => "timed out".to_owned(),
             Err(fault) => fault.to_string(),
         }
     }

@@ -1,15 +1,17 @@
 //! Risks of an entry: shells, inline code, variables that load code, plaintext secrets, unpinned packages.
 
+mod host_access;
 mod inline_code;
 mod invocation;
 mod packages;
 mod secrets;
 mod variables;
 
+pub(crate) use host_access::{HostAccess, host_access};
 pub(crate) use inline_code::{runs_inline_code, runs_shell_string};
-pub(crate) use packages::fetched_package;
+pub(crate) use packages::{fetched_code, fetched_package};
 pub use secrets::looks_secret;
-pub(crate) use variables::{loads_code, moves_settings, weakens_tls};
+pub(crate) use variables::{adds_trust, loads_code, moves_settings, redirects_requests, weakens_tls};
 
 use invocation::Invocation;
 

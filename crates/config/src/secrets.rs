@@ -9,11 +9,15 @@ use crate::danger::looks_secret;
 use crate::server::{ManagedConfig, RemoteConfig, Server, StdioConfig, TransportConfig};
 
 /// Parts of names that say that the value is a secret.
-const SECRET_NAMES: [&str; 10] =
-    ["TOKEN", "SECRET", "PASS", "PWD", "KEY", "AUTH", "CRED", "COOKIE", "SESSION", "SIGNATURE"];
+const SECRET_NAMES: [&str; 12] =
+    ["TOKEN", "SECRET", "PASS", "PWD", "KEY", "AUTH", "CRED", "COOKIE", "SESSION", "SIGNATURE", "MNEMONIC", "WEBHOOK"];
 
 /// Words of names that say the same. As parts of other words they do not: `PINECONE_REGION`, `PATH`.
-const SECRET_WORDS: [&str; 8] = ["PIN", "OTP", "TOTP", "MFA", "CVV", "CVC", "SSN", "PAT"];
+const SECRET_WORDS: [&str; 13] =
+    ["PIN", "PINS", "PINCODE", "BANKPIN", "OTP", "TOTP", "MFA", "CVV", "CVC", "SSN", "PAT", "SEED", "SEEDPHRASE"];
+
+/// The shortest part of a path that is taken for a secret.
+const MIN_PATH_SECRET_CHARS: usize = 16;
 
 impl Server {
     /// Returns the values of the entry that may be secret: of variables, headers, options, the URL and the OAuth client.
@@ -40,6 +44,7 @@ fn of_process(stdio: &StdioConfig, found: &mut Vec<Secret>) {
             found.push(value.clone());
         }
         of_url(value.expose(), found);
+        of_connection_string(value.expose(), found);
     }
     let mut before = "";
     for arg in &stdio.args {
@@ -60,6 +65,7 @@ fn of_argument(before: &str, arg: &str, found: &mut Vec<Secret>) {
             found.push(Secret::new(value));
         }
         of_url(value, found);
+        of_connection_string(value, found);
         if let Some((name, value)) = value.split_once(':')
             && looks_secret(name, value.trim())
         {
@@ -74,7 +80,17 @@ fn of_remote(remote: &RemoteConfig, found: &mut Vec<Secret>) {
     of_url(&remote.url, found);
 }
 
-/// Finds the password and the secret parameters of a URL. Other texts have none.
+/// Finds the secrets of a connection string: `Server=db;Password=…`.
+fn of_connection_string(text: &str, found: &mut Vec<Secret>) {
+    if !text.contains(';') {
+        return;
+    }
+    let pairs = text.split(';').filter_map(|pair| pair.split_once('='));
+    found.extend(pairs.filter(|(name, _)| is_secret_name(name)).map(|(_, value)| Secret::new(value.trim())));
+}
+
+/// Finds the password, the secret parameters and the random parts of a URL: webhooks and links to a private server have
+/// theirs in the path. Other texts have none.
 fn of_url(url: &str, found: &mut Vec<Secret>) {
     let Some((_, rest)) = url.split_once("://") else { return };
     let (address, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -82,6 +98,17 @@ fn of_url(url: &str, found: &mut Vec<Secret>) {
     found.extend(pairs.filter(|(name, value)| may_be_secret(name, value)).map(|(_, value)| Secret::new(value)));
     let authority = address.split('/').next().and_then(|authority| authority.rsplit_once('@'));
     found.extend(authority.and_then(|(user, _)| user.split_once(':')).map(|(_, password)| Secret::new(password)));
+    let path = address.split('#').next().unwrap_or_default();
+    found.extend(path.split('/').skip(1).filter(|part| is_random(part)).map(Secret::new));
+}
+
+/// Whether a part of a path looks random: long, with digits and with letters of both cases.
+fn is_random(part: &str) -> bool {
+    part.len() >= MIN_PATH_SECRET_CHARS
+        && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b':' | b'.'))
+        && part.bytes().any(|byte| byte.is_ascii_digit())
+        && part.bytes().any(|byte| byte.is_ascii_lowercase())
+        && part.bytes().any(|byte| byte.is_ascii_uppercase())
 }
 
 fn secret_values(headers: &[(String, Secret)]) -> impl Iterator<Item = Secret> {
@@ -89,11 +116,14 @@ fn secret_values(headers: &[(String, Secret)]) -> impl Iterator<Item = Secret> {
 }
 
 fn may_be_secret(name: &str, value: &str) -> bool {
+    is_secret_name(name) || !is_plain(value)
+}
+
+/// Whether the name says that the value is a secret.
+fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    let is_secret_word = |word: &str| SECRET_WORDS.contains(&word);
     SECRET_NAMES.iter().any(|part| name.contains(part))
-        || name.split(|c: char| !c.is_ascii_alphabetic()).any(is_secret_word)
-        || !is_plain(value)
+        || name.split(|c: char| !c.is_ascii_alphabetic()).any(|word| SECRET_WORDS.contains(&word))
 }
 
 /// Whether a value is a path, a number, an address without credentials, or one of a few plain words.
@@ -139,6 +169,36 @@ mod tests {
         }
         let entry = r#"{"command": "x", "env": {"DATABASE_URL": "postgres://me:pa55word@db/x"}}"#;
         assert_eq!(secrets(entry), ["pa55word", "postgres://me:pa55word@db/x"]);
+    }
+
+    #[test]
+    fn the_secrets_of_webhooks_connection_strings_and_wallets_are_found() {
+        let of_variable =
+            |name: &str, value: &str| secrets(&serde_json::json!({"command": "x", "env": {name: value}}).to_string());
+        for (name, value, secret) in [
+            ("URL", "https://hooks.slack.com/services/T01/B02/AbCd1234EfGh5678IjKl9012", "AbCd1234EfGh5678IjKl9012"),
+            ("URL", "https://api.telegram.org/bot12345678:AAF-x_Yz0123456789/send", "bot12345678:AAF-x_Yz0123456789"),
+            ("URL", "https://discord.com/api/webhooks/123456/aB3_aB3-aB3_aB3-aB3", "aB3_aB3-aB3_aB3-aB3"),
+            ("SLACK_WEBHOOK", "https://x.test/plain", "https://x.test/plain"),
+            ("MNEMONIC", "legal winner thank year", "legal winner thank year"),
+            ("WALLET_SEED", "legal winner thank year", "legal winner thank year"),
+            ("BANKPIN", "123456", "123456"),
+            ("PINS", "1234,5678", "1234,5678"),
+            ("pinCode", "123456", "123456"),
+            ("DB", "Server=db;User Id=me;Password=pa55word;", "pa55word"),
+            ("AZURE", "AccountName=me;AccountKey=YWJjZGVmZ2g=;EndpointSuffix=x", "YWJjZGVmZ2g="),
+        ] {
+            assert!(of_variable(name, value).contains(&secret.to_owned()), "{name}={value}");
+        }
+        let url = r#"{"url": "https://mcp.test/s/AbCd1234EfGh5678/mcp"}"#;
+        assert_eq!(secrets(url), ["AbCd1234EfGh5678"]);
+        for (name, value) in [
+            ("URL", "https://x.test/some-long-name-of-a-page/0123456789abcdef0123456789abcdef"),
+            ("SPINNER", "dots"),
+            ("OPINION", "good"),
+        ] {
+            assert_eq!(of_variable(name, value), Vec::<String>::new(), "{name}={value}");
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@ use wharf_protocol::{ServerInstructions, ServerName, ToolDefinition, nearest};
 use absent::prefix_length;
 pub use absent::{AbsentServer, Prospect};
 pub use drift::{Drift, drift};
+pub(crate) use entry::NotAdmitted;
 pub use entry::{Entry, Metadata};
 pub use executor::{ExecutionError, ToolExecutor, ToolFreshness};
 pub use normalize::{NormalizedSchema, normalize};

@@ -21,15 +21,15 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
-use wharf_client::{BoxFuture, CallOptions, SchemaViolation};
+use wharf_client::{BoxFuture, CallOptions};
 use wharf_protocol::{
     CallFailed, Content, Json, ServerInstructions, ServerName, Tool, ToolCall, ToolDefinition, ToolOutput, Tools,
     TraceSink, TraceStep,
 };
 
-use crate::catalog::{AbsentServer, Catalog, Entry};
+use crate::catalog::{AbsentServer, Catalog, Entry, NotAdmitted};
 pub use call_failure::CallFailure;
 pub use command_hook::{CommandHooks, HookEnvironment, InvalidHooks, command_hooks};
 pub use condition::{Condition, InvalidCondition};
@@ -49,6 +49,9 @@ use retries::{Retries, before_retry};
 
 /// How long the user may take to approve a call.
 const APPROVAL_TIMEOUT: Duration = Duration::from_secs(60 * 60);
+/// Checks that take no longer are not counted against the call's total timeout, which errors quote as it was set.
+const QUICK_CHECK: Duration = Duration::from_millis(100);
+
 /// Executes the calls of one run. Every tool, a server's or the host's, takes the same path.
 pub struct Dispatcher {
     policy: PolicyEvaluator,
@@ -113,8 +116,13 @@ enum Stop {
 }
 
 impl Stop {
-    fn invalid_arguments(entry: &Entry, fault: SchemaViolation) -> Self {
-        Self::Refused(messages::invalid_arguments(entry, &fault), CallFailure::Arguments(Box::new(fault)))
+    fn not_admitted(entry: &Entry, reason: NotAdmitted) -> Self {
+        match reason {
+            NotAdmitted::Violation(fault) => {
+                Self::Refused(messages::invalid_arguments(entry, &fault), CallFailure::Arguments(Box::new(fault)))
+            }
+            NotAdmitted::TimedOut => Self::Refused(messages::check_timed_out(entry), CallFailure::CheckTimedOut),
+        }
     }
 
     /// The model reads `text`, and the user reads the reason, which is a part of it.
@@ -151,6 +159,8 @@ struct CheckedCall<'a> {
     sent: &'a Json,
     /// The arguments without bound ones.
     visible: &'a Json,
+    /// What the checks have left of the call's total timeout.
+    total: Option<Duration>,
 }
 
 /// What the hooks decide about the permission of a call.
@@ -208,8 +218,10 @@ impl Dispatcher {
     }
 
     async fn run_call(&self, entry: &Arc<Entry>, call: &ToolCall, trace: &mut CallTrace<'_>) -> Result<Answered, Stop> {
-        let mut arguments =
-            admit(entry, &call.arguments, trace).await.map_err(|fault| Stop::invalid_arguments(entry, fault))?;
+        let mut total = entry.settings.timeout.or(self.total).or_else(|| entry.executor.default_timeout());
+        let mut arguments = admit(entry, &call.arguments, &mut total, trace)
+            .await
+            .map_err(|reason| Stop::not_admitted(entry, reason))?;
         let newer = refresh_tool(entry, trace).await?;
         let tool = newer.as_ref().unwrap_or(&entry.tool);
 
@@ -242,7 +254,7 @@ impl Dispatcher {
             annotations.extend(changes.context.map(|text| (hook.name(), text)));
             if let Some(rewritten) = changes.arguments {
                 trace.step(|| TraceStep::Rewritten { by: by() });
-                let admitted = Box::pin(admit(entry, &rewritten, trace)).await.map(Arguments::into_owned);
+                let admitted = Box::pin(admit(entry, &rewritten, &mut total, trace)).await.map(Arguments::into_owned);
                 arguments = admitted.map_err(|fault| {
                     let reason = messages::invalid_rewrite(hook.name(), &fault);
                     Stop::refused(messages::not_called(entry, &format!("{reason}.")), reason)
@@ -250,7 +262,7 @@ impl Dispatcher {
             }
         }
 
-        let checked = CheckedCall { entry, tool, sent: &arguments.sent, visible: arguments.visible() };
+        let checked = CheckedCall { entry, tool, sent: &arguments.sent, visible: arguments.visible(), total };
         self.permit(checked, permission, trace).await?;
         trace.sent(arguments.visible());
         let (mut output, mut cause) = self.execute(checked, trace).await?;
@@ -342,7 +354,7 @@ impl Dispatcher {
             why: why.clone(),
         };
         let answer = self.user_prompt.ask(Question::new(QuestionKind::Approve(request)));
-        let approval = match tokio::time::timeout(APPROVAL_TIMEOUT, answer).await {
+        let approval = match timeout(APPROVAL_TIMEOUT, answer).await {
             Ok(answer) => answer.into_approval(),
             Err(_) => ApprovalAnswer::No("the approval request was not answered".to_owned()),
         };
@@ -375,7 +387,7 @@ impl Dispatcher {
         if !Arc::ptr_eq(call.tool, &entry.tool) {
             trace_drift(entry, call.tool, trace);
         }
-        let mut total = entry.settings.timeout.or(self.total).or_else(|| entry.executor.default_timeout());
+        let mut total = call.total;
         let deadline = total.and_then(|total| Instant::now().checked_add(total));
         let mut retries = Retries::until(deadline);
         let mut newer: Option<Arc<Tool>> = None;
@@ -429,16 +441,29 @@ impl Dispatcher {
     }
 }
 
-/// Checks and repairs arguments, and traces what was done.
+/// Checks and repairs arguments, and traces what was done. The check takes its time from what is left of the call's: a
+/// call whose check does not end in time is not made, because its arguments may be invalid.
 async fn admit<'a>(
     entry: &Entry,
     written: &'a Json,
+    total: &mut Option<Duration>,
     trace: &mut CallTrace<'_>,
-) -> Result<Arguments<'a>, SchemaViolation> {
-    let admitted = entry
-        .admit(written)
-        .await
-        .inspect_err(|fault| trace.step(|| TraceStep::Misfit { fault: fault.to_string() }))?;
+) -> Result<Arguments<'a>, NotAdmitted> {
+    let started = Instant::now();
+    let checked = match *total {
+        Some(limit) => timeout(limit, entry.admit(written)).await.unwrap_or(Err(NotAdmitted::TimedOut)),
+        None => entry.admit(written).await,
+    };
+    let elapsed = started.elapsed();
+    if elapsed > QUICK_CHECK {
+        *total = total.map(|total| total.saturating_sub(elapsed));
+    }
+    let admitted = checked.inspect_err(|reason| {
+        trace.step(|| match reason {
+            NotAdmitted::Violation(fault) => TraceStep::Misfit { fault: fault.to_string() },
+            NotAdmitted::TimedOut => TraceStep::Misfit { fault: "checking the arguments took too long".to_owned() },
+        });
+    })?;
     if admitted.repaired {
         trace.step(|| TraceStep::Repaired);
     }

@@ -29,7 +29,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 use wharf_client::{SavedSession, Session, SessionOptions};
-use wharf_protocol::{Listed, ServerName, Tool};
+use wharf_protocol::{Listed, Redactor, ServerName, Tool};
 
 pub use host_environment::{HostEnvironment, NetworkSettings, TokenProviders};
 pub use listing::{ListingError, PromptCommand, ServerListing};
@@ -199,6 +199,11 @@ impl Fleet {
     /// The last tool list of a connected server, unfiltered.
     pub fn listed(&self, name: &ServerName) -> Option<Arc<Listed<Tool>>> {
         Some(Arc::clone(&self.inner.server(name)?.known()?.tools))
+    }
+
+    /// Returns the redactor of the host environment, which has the secrets of the servers; an empty one if it has none.
+    pub fn redactor(&self) -> Redactor {
+        self.inner.host_environment.redactor.clone().unwrap_or_default()
     }
 
     /// Returns catalog entries for tools that the host knows from elsewhere, for example from a definition, and that the

@@ -67,8 +67,11 @@ pub struct ToolTrace {
 
 impl ToolTrace {
     /// Whether the tool was not called: a hook, the policy or the user refused the call, the tool does not exist or has
-    /// changed, or its arguments are invalid.
+    /// changed, its arguments are invalid, or its server could not be reached.
     pub fn is_refused(&self) -> bool {
+        if self.is_not_run() {
+            return true;
+        }
         let is_impossible = |step: &TraceStep| {
             matches!(
                 step,
@@ -92,6 +95,11 @@ impl ToolTrace {
             }
         }
         false
+    }
+
+    /// Whether the call failed before it ran.
+    pub fn is_not_run(&self) -> bool {
+        self.failed.as_ref().is_some_and(|failed| failed.outcome == Outcome::NotRun)
     }
 }
 
@@ -117,7 +125,7 @@ pub enum TraceStep {
         /// Its state and the reason.
         reason: String,
     },
-    /// The arguments do not match the schema. The tool was not called.
+    /// The arguments do not match the schema, or were not checked in time. The tool was not called.
     Misfit {
         /// The path of the mismatch and the reason.
         fault: String,

@@ -10,7 +10,7 @@ use serde::Serialize;
 use wharf::fleet::catalog::CatalogNoteKind;
 use wharf::fleet::dispatch::{CallFailure, UserPrompt};
 use wharf::fleet::{Catalog, Dispatcher, Entry, Fleet};
-use wharf::{CallError, CallErrorKind, Evidence, Json, Listed, Tool, ToolCall, ToolOutput};
+use wharf::{CallError, CallErrorKind, Evidence, Json, Listed, Redactor, Tool, ToolCall, ToolOutput};
 
 use super::listing::left_out;
 use crate::arguments::UnknownArgument;
@@ -61,7 +61,8 @@ pub(crate) async fn run(globals: &Globals, call: Call) -> Exit {
     let progress = Arc::new(ProgressLine::new(globals.quiet));
     let prepared = async {
         let selection = ServerSelection::One(&call.server);
-        let setup = Setup::load_for(globals, selection).await?;
+        let mut setup = Setup::load_for(globals, selection).await?;
+        setup.redactor = Some(Redactor::default());
         let prompt = prompt(globals, &call).await?;
         let dispatcher = dispatcher(globals, &setup, policy(&setup)?)?.with_user_prompt(Arc::clone(&prompt));
         let dispatcher = dispatcher.with_unlimited_outputs().with_trace(Arc::clone(&progress) as _);
@@ -111,6 +112,7 @@ struct ResolvedCall<'a> {
     entry: Arc<Entry>,
     arguments: Json,
     remote: bool,
+    redactor: Redactor,
 }
 
 async fn resolve<'a>(
@@ -137,7 +139,14 @@ async fn resolve<'a>(
     {
         print_server_info(&session);
     }
-    Ok(ResolvedCall { call, catalog, entry, arguments, remote: status.transport.is_remote() })
+    Ok(ResolvedCall {
+        call,
+        catalog,
+        entry,
+        arguments,
+        remote: status.transport.is_remote(),
+        redactor: fleet.redactor(),
+    })
 }
 
 /// Warns about arguments that the schema does not know. A server may ignore them, and then a misspelled one is lost.
@@ -163,7 +172,7 @@ async fn call_tool(
     progress.clear();
     progress.print_steps(&call.server, globals);
     match (result, cause) {
-        (Ok(output), None) => show(globals, call, &output).await,
+        (Ok(output), None) => show(globals, resolved, &output).await,
         (_, Some(cause)) => report_failure(globals, resolved, cause).await,
         (Err(failed), None) => {
             term::error(&failed.to_string(), &[], None);
@@ -188,6 +197,10 @@ async fn report_failure(globals: &Globals, resolved: &ResolvedCall<'_>, cause: C
         }
         CallFailure::NotOffered => {
             return subject(call).refused(globals, "was not called: it is no longer available", "not run").await;
+        }
+        CallFailure::CheckTimedOut => {
+            let what = "was not called: checking its arguments against its schema took too long";
+            return subject(call).refused(globals, what, "not run").await;
         }
         CallFailure::ServerDown(why) | CallFailure::Refused(why) => {
             return subject(call).refused(globals, &format!("was not called: {why}"), "not run").await;
@@ -250,10 +263,11 @@ struct JsonResult<'a> {
     result: &'a Json,
 }
 
-async fn show(globals: &Globals, call: &Call, output: &ToolOutput) -> Exit {
-    let Call { server, tool, .. } = call;
+async fn show(globals: &Globals, resolved: &ResolvedCall<'_>, output: &ToolOutput) -> Exit {
+    let Call { server, tool, .. } = resolved.call;
     let written = if globals.json {
-        term::json(&JsonResult { version: 1, server, tool, is_error: output.is_error, result: &output.raw }).await
+        let result = JsonResult { version: 1, server, tool, is_error: output.is_error, result: &output.raw };
+        term::redacted_json(&result, &resolved.redactor).await
     } else {
         let written = term::out(term::for_stdout(output.text())).await;
         if !globals.quiet {

@@ -237,8 +237,12 @@ async fn converse(
     };
     let mut result = finished.unwrap_or_else(|error| *error.result);
     let tool_traces = traces.take();
-    for refused in tool_traces.iter().filter(|trace| trace.is_refused()) {
-        result.metrics.count_refused(&refused.name);
+    for (index, refused) in tool_traces.iter().enumerate().filter(|(_, trace)| trace.is_refused()) {
+        // A call that did not run may have been retried. It has one result.
+        let is_retried = || tool_traces[index + 1..].iter().any(|later| later.id == refused.id);
+        if !refused.is_not_run() || !is_retried() {
+            result.metrics.count_refused(&refused.name);
+        }
     }
     result.servers = fleet.statuses().iter().map(server_status).collect();
     let mut exit = exit_of(&result);

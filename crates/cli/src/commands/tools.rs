@@ -52,7 +52,8 @@ pub(crate) async fn run(globals: &Globals, tools: Tools) -> Exit {
             let found: Vec<ServerTools> = statuses.iter().map(listed).collect();
             let catalog = fleet.catalog();
             let servers = found.iter().map(|found| JsonServer::new(found, &catalog)).collect();
-            return term::json(&JsonTools { version: 1, servers }).await.max(one_shot::exit_code(&statuses));
+            let written = term::redacted_json(&JsonTools { version: 1, servers }, &fleet.redactor()).await;
+            return written.max(one_shot::exit_code(&statuses));
         }
         let written = show(fleet, &statuses, globals).await;
         one_shot::report_unconnected(&statuses, globals).max(written)

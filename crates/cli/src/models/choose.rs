@@ -52,12 +52,12 @@ pub(crate) async fn model(choice: ModelChoice<'_>, globals: &Globals) -> Result<
         (None, None) => default_model(&providers, globals).await?,
     };
     match spec.interface {
-        Interface::Scripted => scripted(Path::new(&spec.name)),
+        Interface::Scripted => scripted(Path::new(&spec.name), FileOf::choice(config)),
         Interface::Manual if !globals.mcp.is_empty() => Err(usage_error(
             "a manual model calls no tools, so --mcp has no effect".to_owned(),
             Some("omit --mcp, or replay a recording with --replay FILE"),
         )),
-        Interface::Manual => manual(Path::new(&spec.name)),
+        Interface::Manual => manual(Path::new(&spec.name), FileOf::choice(config)),
         _ => {
             let unavailable = |error: Unavailable| usage_error(error.to_string(), Some(&error.hint));
             if choice.is_exact {
@@ -201,22 +201,41 @@ fn unreadable(file: &Path, error: &std::io::Error) -> UsageError {
     usage_error(format!("cannot read {}: {error}", file.display()), None)
 }
 
+/// Who names the file of a model.
+#[derive(Clone, Copy)]
+enum FileOf {
+    User,
+    /// A model file. It may name any file, so messages do not quote what the named file contains.
+    ModelFile,
+}
+
+impl FileOf {
+    fn choice(config: Option<&ModelConfig>) -> Self {
+        if config.is_some() { Self::ModelFile } else { Self::User }
+    }
+
+    fn invalid(self, file: &Path, kind: &str, reason: &str) -> String {
+        match self {
+            Self::User => format!("{}: {reason}", file.display()),
+            Self::ModelFile => format!("{}: not a file of {kind}", file.display()),
+        }
+    }
+}
+
 /// Reads a file of answers.
-fn manual(file: &Path) -> Result<Arc<dyn Model>, UsageError> {
-    let shown = file.display();
-    let model = Manual::parse(shown.to_string(), &read_regular_file(file)?).map_err(|reason| {
+fn manual(file: &Path, of: FileOf) -> Result<Arc<dyn Model>, UsageError> {
+    let model = Manual::parse(file.display().to_string(), &read_regular_file(file)?).map_err(|reason| {
         let hint = "expected a JSON object of answers by the MD5 digest of their prompt";
-        usage_error(format!("{shown}: {reason}"), Some(hint))
+        usage_error(of.invalid(file, "answers", &reason), Some(hint))
     })?;
     Ok(Arc::new(model))
 }
 
 /// Reads a file of scripted turns.
-fn scripted(file: &Path) -> Result<Arc<dyn Model>, UsageError> {
-    let shown = file.display();
-    let model = Scripted::parse(shown.to_string(), &read_regular_file(file)?).map_err(|reason| {
+fn scripted(file: &Path, of: FileOf) -> Result<Arc<dyn Model>, UsageError> {
+    let model = Scripted::parse(file.display().to_string(), &read_regular_file(file)?).map_err(|reason| {
         let hint = "a turn is `- text: …`, with `tools: [{name: mcp__SERVER__TOOL, arguments: {…}}]` if it calls some";
-        usage_error(format!("{shown}: {reason}"), Some(hint))
+        usage_error(of.invalid(file, "scripted turns", &reason), Some(hint))
     })?;
     Ok(Arc::new(model))
 }

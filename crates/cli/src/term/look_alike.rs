@@ -4,8 +4,8 @@
 
 /// Letters of other alphabets, small capitals and punctuation, and the ASCII characters that they look like.
 const OTHERS: (&str, &str) = (
-    "Наеіїјкморсԁтухѕһԝгпαεικορτυχνωոօսցհıȷɡɩʜ：∶꞉ː﹕׃ⲁⲃⲉⲏⲓⲕⲙⲛⲟⲣⲥⲧⲩⲭᴀʙᴄᴅᴇꜰɢɪᴊᴋʟᴍɴᴏᴘꞯʀꜱᴛᴜᴠᴡʏᴢ",
-    "Haeiijkmopcdtyxshwrnaeikoptuxvwnoughijgih::::::abehikmnopctyxabcdefgijklmnopqrstuvwyz",
+    "Наеіїјкморсԁтухѕһԝгпαεικορτυχνωոօսցհıȷɡɩʜ：∶꞉ː﹕׃ⲁⲃⲉⲏⲓⲕⲙⲛⲟⲣⲥⲧⲩⲭᴀʙᴄᴅᴇꜰɢɪᴊᴋʟᴍɴᴏᴘꞯʀꜱᴛᴜᴠᴡʏᴢℏɦᏂꮒꭵ℮⁚︓",
+    "Haeiijkmopcdtyxshwrnaeikoptuxvwnoughijgih::::::abehikmnopctyxabcdefgijklmnopqrstuvwyzhhhhie::",
 );
 /// Raised, lowered and letter-like forms, among them those that the mathematical alphabets leave out.
 const FORMS: (&str, &str) = (
@@ -43,7 +43,7 @@ pub(super) fn folded(c: char) -> Option<char> {
         | '\u{1ab0}'..='\u{1aff}'
         | '\u{1dc0}'..='\u{1dff}'
         | '\u{200b}'..='\u{200f}'
-        | '\u{2060}'..='\u{2064}'
+        | '\u{2060}'..='\u{206f}'
         | '\u{20d0}'..='\u{20ff}'
         | '\u{fe00}'..='\u{fe0f}'
         | '\u{fe20}'..='\u{fe2f}'

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::look_alike::folded;
 
 /// Words that name a secret wherever they stand, also inside of another word.
-const PARTS: [&str; 23] = [
+const PARTS: [&str; 29] = [
     "password",
     "passwd",
     "passphrase",
@@ -21,6 +21,12 @@ const PARTS: [&str; 23] = [
     "sshkey",
     "signingkey",
     "encryptionkey",
+    "masterkey",
+    "passkey",
+    "pincode",
+    "apitoken",
+    "seedphrase",
+    "verificationcode",
     "credential",
     "passwort",
     "kennwort",
@@ -41,7 +47,7 @@ const WORDS: [&str; 9] = ["pwd", "secrets", "mnemonic", "bearer", "senha", "cred
 /// Words for secrets that are numbers, or that are too short to look for in messages.
 const NUMBERS: [&str; 9] = ["pin", "otp", "totp", "cvv", "cvc", "csc", "ssn", "iban", "pat"];
 /// Several words that name a secret. The last one may be a plural.
-const PHRASES: [&[&str]; 16] = [
+const PHRASES: [&[&str]; 17] = [
     &["pass", "word"],
     &["pass", "phrase"],
     &["pass", "code"],
@@ -58,6 +64,8 @@ const PHRASES: [&[&str]; 16] = [
     &["auth", "cookie"],
     &["id", "rsa"],
     &["id", "ecdsa"],
+    // Words end before digits: `id_ed25519`.
+    &["id", "ed"],
 ];
 /// Several words that name a secret which is a number.
 const NUMBER_PHRASES: [&[&str]; 3] = [&["card", "number"], &["credit", "card"], &["account", "number"]];
@@ -296,6 +304,19 @@ mod tests {
             "JWT",
             "Session cookie",
             "id_rsa",
+            "id_ed25519",
+            "masterkey",
+            "passkey",
+            "pincode",
+            "apitokens",
+            "seedphrase",
+            "verificationcode",
+            "pass\u{2065}word",
+            "pаsspℏrase",
+            "passpɦrase",
+            "passpᏂrase",
+            "pꭵncode",
+            "s℮cret",
         ] {
             assert!(is_secret(name, &json!({"type": "string"})), "{name}");
             assert!(is_secret("x", &json!({"type": "string", "title": name})), "{name}");

@@ -19,6 +19,9 @@ const WORK_PER_VALUE: u64 = 20;
 /// How often the text of a document is read: as a key, as a URI, as a reference.
 const SCANS: u64 = 32;
 
+/// The most bytes of all URIs of a document together, when each has its base.
+const MAX_URI_BYTES: u64 = 16 << 20;
+
 /// Refuses a document that is too large to be parsed.
 pub(super) fn check_bytes(text: &str) -> Result<(), SchemaError> {
     if text.len() > MAX_DOCUMENT_BYTES {
@@ -34,7 +37,11 @@ pub(super) fn work(document: &Value) -> Result<u64, SchemaError> {
     if read > MAX_DOCUMENT_WORK {
         return Err(SchemaError::OverBudget("the document is too large".to_owned()));
     }
-    let work = read.saturating_add(compared(document));
+    let uris = uri_bytes(document, 0);
+    if uris > MAX_URI_BYTES {
+        return Err(SchemaError::OverBudget("its `$id` and the references below it are too long".to_owned()));
+    }
+    let work = read.saturating_add(compared(document)).saturating_add(scanned(uris, 1));
     if work > MAX_DOCUMENT_WORK {
         let reason = "validating the schema itself would take too much work";
         return Err(SchemaError::OverBudget(reason.to_owned()));
@@ -45,6 +52,24 @@ pub(super) fn work(document: &Value) -> Result<u64, SchemaError> {
 /// Whether a document with this work can be read immediately.
 pub(super) fn is_small(work: u64) -> bool {
     work <= MAX_SMALL_DOCUMENT_WORK
+}
+
+/// Returns the bytes of the URIs of all subschemas and references below a base of so many bytes: the compiler copies the
+/// base for each. Relative bases are appended to each other.
+fn uri_bytes(value: &Value, base: u64) -> u64 {
+    let sum = |values: &mut dyn Iterator<Item = u64>| values.fold(0, u64::saturating_add);
+    match value {
+        Value::Array(several) => sum(&mut several.iter().map(|one| uri_bytes(one, base))),
+        Value::Object(fields) => {
+            let text = |key: &str| fields.get(key).and_then(Value::as_str).map(|text| text.len() as u64);
+            let base = ["$id", "id"].iter().filter_map(|key| text(key)).fold(base, u64::saturating_add);
+            let others = ["$ref", "$dynamicRef", "$recursiveRef", "$anchor", "$dynamicAnchor"];
+            let own = sum(&mut others.iter().filter_map(|key| text(key)).map(|bytes| base.saturating_add(bytes)));
+            let inner = sum(&mut fields.values().map(|one| uri_bytes(one, base)));
+            base.saturating_add(own).saturating_add(inner)
+        }
+        _ => 0,
+    }
 }
 
 /// Returns the work of what takes the square of its length: lists whose elements must be unique, and expressions. Their
@@ -116,6 +141,29 @@ mod tests {
         assert!(matches!(Schema::weight(&definitions(300_000)), Err(SchemaError::OverBudget(_))));
         let long = Json::from(json!({"description": "a".repeat(5 << 20)}));
         assert!(matches!(Schema::compile(&long), Err(SchemaError::OverBudget(reason)) if reason.contains("bytes")));
+    }
+
+    #[test]
+    fn long_base_uris_count_for_each_reference_below_them() {
+        let references = |key: &str, count: usize| {
+            let one = |number: usize| (format!("a{number}"), json!({key: format!("?{number}")}));
+            (0..count).map(one).collect::<serde_json::Map<_, _>>()
+        };
+        let long = format!("http://a.test/{}", "a".repeat(100_000));
+        let short = "http://a.test/schemas/one.json";
+        for key in ["$ref", "$dynamicRef", "$anchor", "$id"] {
+            for (id, is_ok) in [(&*long, false), (short, true)] {
+                let flat = json!({"$id": id, "type": "object", "$defs": references(key, 500)});
+                let nested = json!({"type": "object", "$defs": {"q": {"$id": id, "$defs": references(key, 500)}}});
+                for schema in [flat, nested] {
+                    let weight = work(&schema);
+                    assert_eq!(weight.is_ok(), is_ok, "{key} {weight:?}");
+                }
+            }
+        }
+        // Nested relative bases grow with each level.
+        let deep = (0..100).fold(json!({"$ref": "#"}), |inner, _| json!({"$id": "a".repeat(10_000), "not": inner}));
+        assert!(matches!(work(&deep), Err(SchemaError::OverBudget(reason)) if reason.contains("$id")));
     }
 
     #[tokio::test]

@@ -9,6 +9,8 @@ pub enum SchemaError {
     Unusable(String),
     /// Checking a value against it would take too much work.
     OverBudget(String),
+    /// Compiling it took too long this time.
+    TimedOut,
 }
 
 impl SchemaError {
@@ -23,8 +25,10 @@ impl SchemaError {
 
 impl fmt::Display for SchemaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Unusable(reason) | Self::OverBudget(reason)) = self;
-        f.write_str(reason)
+        match self {
+            Self::Unusable(reason) | Self::OverBudget(reason) => f.write_str(reason),
+            Self::TimedOut => f.write_str("compiling it took too long"),
+        }
     }
 }
 

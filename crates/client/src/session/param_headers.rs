@@ -7,10 +7,16 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Number, Value};
 use wharf_protocol::{Fields, Json};
 
+use crate::Schema;
+
 pub(super) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// The schema keyword of a property whose value goes into a header.
 const KEYWORD: &str = "x-mcp-header";
+/// The most annotated properties of a tool. Each is a header of every call.
+const MAX_HEADERS: usize = 64;
+/// The longest path of an annotated property, in bytes: it is stored for each.
+const MAX_PATH_BYTES: usize = 4 * 1024;
 /// The prefix of the header names.
 const HEADER_PREFIX: &str = "mcp-param-";
 /// The prefix of a value encoded in base64.
@@ -29,7 +35,7 @@ impl ParamHeaders {
         if !schema.as_str().contains(KEYWORD) {
             return Ok(Self::default());
         }
-        let schema = schema.to_value().map_err(|error| error.to_string())?;
+        let schema = Schema::parse(schema).map_err(|error| format!("has an unusable `inputSchema`: {error}"))?;
         let mut headers = Self::default();
         headers.walk(&schema, Some(&[]))?;
         Ok(headers)
@@ -37,7 +43,7 @@ impl ParamHeaders {
 
     /// Visits a schema and all its subschemas. `path` holds the properties that lead to it; it is `None` below any
     /// keyword other than `properties`, where no single value could be meant.
-    fn walk(&mut self, schema: &Value, path: Option<&[String]>) -> Result<(), String> {
+    fn walk(&mut self, schema: &Value, path: Option<&[&str]>) -> Result<(), String> {
         let Value::Object(schema) = schema else { return Ok(()) };
         if let Some(annotation) = schema.get(KEYWORD) {
             match path {
@@ -49,7 +55,7 @@ impl ParamHeaders {
             match (keyword.as_str(), value) {
                 ("properties", Value::Object(properties)) => {
                     for (name, property) in properties {
-                        let deeper = path.map(|path| [path, std::slice::from_ref(name)].concat());
+                        let deeper = path.map(|path| [path, &[name.as_str()]].concat());
                         self.walk(property, deeper.as_deref())?;
                     }
                 }
@@ -65,7 +71,13 @@ impl ParamHeaders {
         Ok(())
     }
 
-    fn add(&mut self, annotation: &Value, schema: &Map<String, Value>, path: &[String]) -> Result<(), String> {
+    fn add(&mut self, annotation: &Value, schema: &Map<String, Value>, path: &[&str]) -> Result<(), String> {
+        if path.iter().map(|name| name.len()).sum::<usize>() > MAX_PATH_BYTES {
+            return Err(format!("has `{KEYWORD}` at a path of more than {MAX_PATH_BYTES} bytes"));
+        }
+        if self.0.len() == MAX_HEADERS {
+            return Err(format!("has more than {MAX_HEADERS} `{KEYWORD}`"));
+        }
         let place = path.join(".");
         let name =
             annotation.as_str().ok_or_else(|| format!("has an `{KEYWORD}` at `{place}` that is not a string"))?;
@@ -81,7 +93,7 @@ impl ParamHeaders {
         if self.0.iter().any(|(known, _)| *known == header) {
             return Err(format!("has the `{KEYWORD}` of `{place}` twice"));
         }
-        self.0.push((header, path.to_vec()));
+        self.0.push((header, path.iter().map(|name| (*name).to_owned()).collect()));
         Ok(())
     }
 

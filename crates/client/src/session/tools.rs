@@ -10,7 +10,7 @@ use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 use wharf_protocol::{Json, Listed, ServerName, Tool};
 
 use super::param_headers::ParamHeaders;
-use crate::{Admission, Schema, SchemaViolation};
+use crate::{Admission, Schema, SchemaError, SchemaViolation};
 
 /// The tools of the last list, until a notification invalidates it.
 #[derive(Debug)]
@@ -112,9 +112,11 @@ impl ToolIndex {
 impl IndexedTool {
     /// Checks arguments. Returns repaired arguments to send instead, if a repair was needed.
     pub(super) async fn admit(&self, server: &ServerName, arguments: &Json) -> Result<Option<Json>, SchemaViolation> {
-        let schema = match self.input.get() {
-            Some(schema) => schema,
-            None => self.input.get_or_init(|| Box::pin(self.compile(server, &self.tool.input_schema))).await,
+        let schema = if let Some(schema) = self.input.get() {
+            schema
+        } else {
+            let compile = || Box::pin(self.compile(server, &self.tool.input_schema));
+            self.input.get_or_try_init(compile).await.map_err(|TimedOut| took_too_long())?
         };
         let Some(schema) = schema else {
             return SchemaViolation::in_text(arguments).map(|_| None);
@@ -126,6 +128,7 @@ impl IndexedTool {
                 tracing::warn!(tool = &*self.tool.name, reason, "arguments are not checked");
                 Ok(None)
             }
+            Admission::TimedOut => Err(took_too_long()),
         }
     }
 
@@ -146,9 +149,15 @@ impl IndexedTool {
             let message = "structured content is missing, although the tool has an output schema".to_owned();
             return Err(SchemaViolation::of_whole(message));
         };
-        let compiled = match self.output.get() {
-            Some(compiled) => compiled,
-            None => self.output.get_or_init(|| Box::pin(self.compile(server, schema))).await,
+        let compiled = if let Some(compiled) = self.output.get() {
+            compiled
+        } else {
+            let compile = || Box::pin(self.compile(server, schema));
+            let Ok(compiled) = self.output.get_or_try_init(compile).await else {
+                tracing::warn!(tool = &*self.tool.name, "a result is not checked: compiling its schema took too long");
+                return Ok(());
+            };
+            compiled
         };
         match compiled {
             Some(schema) => schema.check(structured).await,
@@ -156,13 +165,25 @@ impl IndexedTool {
         }
     }
 
-    async fn compile(&self, server: &ServerName, schema: &Json) -> Option<Arc<Schema>> {
-        Schema::compile_in_background(schema, Some(server))
-            .await
-            .map(Arc::new)
-            .inspect_err(|reason| tracing::warn!(tool = &*self.tool.name, %reason, "ignoring an unusable schema"))
-            .ok()
+    /// Returns the compiled schema; `None` if it cannot be used.
+    async fn compile(&self, server: &ServerName, schema: &Json) -> Result<Option<Arc<Schema>>, TimedOut> {
+        match Schema::compile_in_background(schema, Some(server)).await {
+            Ok(schema) => Ok(Some(Arc::new(schema))),
+            Err(SchemaError::TimedOut) => Err(TimedOut),
+            Err(reason) => {
+                tracing::warn!(tool = &*self.tool.name, %reason, "ignoring an unusable schema");
+                Ok(None)
+            }
+        }
     }
+}
+
+/// Compiling a schema took too long. The next call tries it again.
+struct TimedOut;
+
+/// Arguments that could not be checked in time are not sent.
+fn took_too_long() -> SchemaViolation {
+    SchemaViolation::of_whole("checking the arguments took too long".to_owned())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use wharf_protocol::ServerName;
 
-use crate::danger;
+use crate::danger::{self, HostAccess};
 use crate::expand::variable_names;
 use crate::hidden_chars::{is_hidden, visible};
 use crate::raw_entry::{EntryChange, RawEntry};
@@ -147,7 +147,7 @@ fn dangers_of_command(words: &[String]) -> Vec<String> {
     if let Some(package) = fetch.and_then(|fetch| fetch.unpinned) {
         dangers.push(format!("fetches the latest version of `{}`", visible(package)));
     }
-    if let Some(place) = fetch.and_then(|fetch| fetch.place) {
+    if let Some(place) = fetch.and_then(|fetch| fetch.place).or_else(|| danger::fetched_code(command, args)) {
         dangers.push(format!("fetches code from `{}`", visible(place)));
     }
     if fetch.is_some_and(|fetch| fetch.other_registry) {
@@ -155,6 +155,12 @@ fn dangers_of_command(words: &[String]) -> Vec<String> {
     }
     for name in danger::variables_in_arguments(command, args).into_iter().filter(|name| danger::loads_code(name)) {
         dangers.push(format!("sets {}, which controls which code programs load", visible(name)));
+    }
+    for access in danger::host_access(command, args) {
+        dangers.push(match access {
+            HostAccess::Mount(source) => format!("gives its container access to `{}`", visible(source)),
+            HostAccess::Privilege(option) => format!("runs its container with `{option}`"),
+        });
     }
     if words.iter().any(|word| word.contains(['\n', '\r'])) {
         dangers.push("has an argument with a line break".to_owned());
@@ -192,6 +198,12 @@ fn dangers(written: &RawEntry) -> Vec<String> {
             }
             if danger::moves_settings(name) && group == "env" {
                 dangers.push(format!("sets {}, which controls where programs read their settings", visible(name)));
+            }
+            if danger::adds_trust(name) && group == "env" {
+                dangers.push(format!("sets {}, which controls whose certificates are trusted", visible(name)));
+            }
+            if danger::redirects_requests(name) && group == "env" {
+                dangers.push(format!("sets {}, which controls where requests are sent", visible(name)));
             }
             if danger::weakens_tls(name) && group == "env" {
                 dangers.push(format!("sets {}, which controls whether certificates are checked", visible(name)));

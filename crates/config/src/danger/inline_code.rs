@@ -38,6 +38,8 @@ pub(crate) fn runs_inline_code(command: &str, args: &[String]) -> bool {
         "npx" | "npm" | "pnpx" => &["-c", "--call"],
         // Many settings of Git name a program that it runs.
         "git" => &["-c", "--config-env", "--exec-path"],
+        // A setting of cargo can name the program that runs what it builds.
+        "cargo" => &["--config"],
         _ => return false,
     };
     run.args.iter().any(|arg| {
@@ -65,7 +67,28 @@ pub(crate) fn runs_shell_string(command: &str, args: &[String]) -> bool {
             is_long || arg.starts_with('-') && !arg.starts_with("--") && arg.contains('c')
         });
     }
+    if program == "find" {
+        return found_command(run.args).is_some_and(|(command, args)| runs_shell_string(command, args));
+    }
+    if program == "ssh" {
+        return run.args.iter().any(|arg| is_ssh_command(arg));
+    }
     SHELLS.contains(&program) && has_command_option(run.args)
+}
+
+/// Returns the command that `find` runs for what it finds.
+fn found_command(args: &[String]) -> Option<(&str, &[String])> {
+    let at = args.iter().position(|arg| matches!(arg.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir"))?;
+    let (command, args) = args.get(at + 1..)?.split_first()?;
+    Some((command, args))
+}
+
+/// Whether an option of ssh names a command that a shell of this machine runs. It may be a part of `-o…`.
+fn is_ssh_command(arg: &str) -> bool {
+    let option = arg.strip_prefix("-o").unwrap_or(arg).trim_start().to_ascii_lowercase();
+    ["proxycommand", "localcommand", "knownhostscommand", "permitlocalcommand"]
+        .iter()
+        .any(|name| option.starts_with(name))
 }
 
 /// Whether the options of a Node, before its script, load a module. What follows an option may be its value.
@@ -199,6 +222,11 @@ mod tests {
             ("pwsh", "-Command ls"),
             ("pwsh", "-NoProfile -enc AAAA"),
             ("busybox", "sh -c id"),
+            ("find", ". -name x -exec sh -c id ;"),
+            ("find", ". -execdir env bash -c id +"),
+            ("ssh", "-oProxyCommand=id host"),
+            ("ssh", "-o proxycommand=id host"),
+            ("flock", "/tmp/x sh -c id"),
             ("su", "-c id"),
             ("su", "nobody -lc id"),
             ("su", "nobody --command=id"),

@@ -19,7 +19,7 @@ const fn runner(name: &'static str, subcommand: &'static str, valued: &'static [
     Wrapper { name, subcommand: Some(subcommand), valued, positionals: 0 }
 }
 
-const WRAPPERS: [Wrapper; 24] = [
+const WRAPPERS: [Wrapper; 25] = [
     wrapper(ENV, &["-u", "--unset", "-C", "--chdir", "-P"], 0),
     wrapper("nice", &["-n", "--adjustment"], 0),
     wrapper("timeout", &["-s", "--signal", "-k", "--kill-after"], 1),
@@ -39,6 +39,7 @@ const WRAPPERS: [Wrapper; 24] = [
     wrapper("toybox", &[], 0),
     wrapper("xargs", &["-I", "-n", "-P", "-L", "-s", "-d", "-a", "-E"], 0),
     wrapper("arch", &[], 0),
+    wrapper("flock", &["-w", "--timeout", "-E", "--conflict-exit-code"], 1),
     wrapper("caffeinate", &["-t", "-w"], 0),
     wrapper("unshare", &["-S", "-G", "-w", "-R"], 0),
     runner(
@@ -155,6 +156,7 @@ mod tests {
         check("uv run --with x python -m y", "python -m y");
         check("uv tool run x", "uv tool run x");
         check("cmd.exe /c dir", "cmd /c dir");
+        check("flock -w 5 /tmp/lock sh -c id", "sh -c id");
         check("env", "env");
         check("timeout 5", "timeout 5");
     }

@@ -98,6 +98,40 @@ pub(crate) fn fetched_package<'a>(command: &str, args: &'a [String]) -> Option<F
     Some(Fetch { unpinned, place, other_registry, is_silent_npm: family.is_npm && (says_yes || !asks) })
 }
 
+/// Returns the place of code that a command fetches, if the command is not a package runner: a URL or a repository that is
+/// an argument of `uv run`, `pip install`, `go run`, Deno and the like.
+pub(crate) fn fetched_code<'a>(command: &str, args: &'a [String]) -> Option<&'a str> {
+    let is_url = |word: &&str| {
+        word.contains("://") || word.starts_with("git+") || word.starts_with("npm:") || word.starts_with("jsr:")
+    };
+    let value = |word: &'a str| word.split_once('=').filter(|_| word.starts_with('-')).map_or(word, |(_, value)| value);
+    let run = Invocation::of(command, args);
+    // `uv run` is a wrapper, and its own options come before the program.
+    let own = &args[..args.len() - run.args.len()];
+    if own.iter().any(|word| word == "run") || run.program == "uv" {
+        let found = own.iter().map(|word| value(word)).find(is_url);
+        if found.is_some() {
+            return found;
+        }
+    }
+    let words: Vec<&'a str> = run.args.iter().map(String::as_str).collect();
+    match (run.program.as_str(), &words[..]) {
+        ("uv", rest) | ("pip" | "pip3", ["install", rest @ ..]) | ("python" | "python3", ["-m", "pip", rest @ ..]) => {
+            rest.iter().map(|word| value(word)).find(is_url)
+        }
+        ("deno", ["run" | "serve" | "install", rest @ ..])
+        | ("bun", ["run", rest @ ..])
+        | ("deno" | "tsx" | "ts-node" | "bun" | "node", rest) => {
+            rest.iter().copied().find(|word| !word.starts_with('-')).filter(is_url)
+        }
+        // A package of this module begins with a dot, or is a file.
+        ("go", ["run" | "install", rest @ ..]) => {
+            rest.iter().copied().find(|word| !word.starts_with('-')).filter(|package| package.contains('@'))
+        }
+        _ => None,
+    }
+}
+
 impl Family {
     /// Returns how many words at the beginning are options and their values.
     fn leading_options(&self, words: &[&str]) -> usize {
@@ -199,6 +233,40 @@ mod tests {
             assert_eq!(place(line).as_deref(), Some(expected), "{line}");
         }
         for line in ["npx @scope/pkg", "npx pkg@1.2.3", "npx ./local", "uvx pkg", "uvx ./local"] {
+            assert_eq!(place(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn code_that_other_programs_fetch_is_detected() {
+        let place = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            fetched_code(&words[0], &words[1..]).map(str::to_owned)
+        };
+        for (line, expected) in [
+            ("uv run --with git+https://x.test/y python -m y", "git+https://x.test/y"),
+            ("uv run --with=git+https://x.test/y y", "git+https://x.test/y"),
+            ("uv run https://x.test/y.py", "https://x.test/y.py"),
+            ("uv pip install git+https://x.test/y", "git+https://x.test/y"),
+            ("deno run -A https://x.test/y.ts", "https://x.test/y.ts"),
+            ("deno run npm:pkg", "npm:pkg"),
+            ("tsx https://x.test/y.ts", "https://x.test/y.ts"),
+            ("bun run https://x.test/y.ts", "https://x.test/y.ts"),
+            ("go run x.test/y@latest", "x.test/y@latest"),
+            ("nice pip install git+https://x.test/y", "git+https://x.test/y"),
+            ("python3 -m pip install https://x.test/y.whl", "https://x.test/y.whl"),
+        ] {
+            assert_eq!(place(line).as_deref(), Some(expected), "{line}");
+        }
+        for line in [
+            "uv run --with pkg python -m y",
+            "uv run server.py --url https://x.test",
+            "deno run server.ts https://x.test",
+            "node server.js https://x.test",
+            "go run ./cmd/server https://x.test/a@b",
+            "pip install pkg",
+            "curl https://x.test",
+        ] {
             assert_eq!(place(line), None, "{line}");
         }
     }

@@ -122,6 +122,23 @@ const SETTINGS: [&str; 24] = [
 /// Variables that make programs accept any certificate.
 const UNCHECKED_TLS: [&str; 3] = ["GIT_SSL_NO_VERIFY", "NODE_TLS_REJECT_UNAUTHORIZED", "PYTHONHTTPSVERIFY"];
 
+/// Variables that decide whose certificates programs trust.
+const TRUSTED_CERTIFICATES: [&str; 7] = [
+    "CURL_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "GIT_SSL_CAPATH",
+    "NODE_EXTRA_CA_CERTS",
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+];
+
+/// Variables that decide where programs send their requests.
+const PROXIES: [&str; 3] = ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY"];
+
+/// The end of variables that replace the address of a service.
+const BASE_URL_SUFFIX: &str = "_BASE_URL";
+
 /// npm reads each of its settings from a variable with this prefix.
 const NPM_SETTINGS_PREFIX: &str = "NPM_CONFIG_";
 
@@ -140,6 +157,17 @@ pub(crate) fn moves_settings(variable: &str) -> bool {
 /// Returns whether an environment variable decides whether programs check certificates.
 pub(crate) fn weakens_tls(variable: &str) -> bool {
     UNCHECKED_TLS.contains(&variable.to_ascii_uppercase().as_str())
+}
+
+/// Returns whether an environment variable decides whose certificates programs trust.
+pub(crate) fn adds_trust(variable: &str) -> bool {
+    TRUSTED_CERTIFICATES.contains(&variable.to_ascii_uppercase().as_str())
+}
+
+/// Returns whether an environment variable decides where programs send their requests.
+pub(crate) fn redirects_requests(variable: &str) -> bool {
+    let variable = variable.to_ascii_uppercase();
+    variable.ends_with(BASE_URL_SUFFIX) || PROXIES.contains(&variable.as_str())
 }
 
 #[cfg(test)]
@@ -171,6 +199,19 @@ mod tests {
         }
         for name in ["npm_config_registry", "UV_INDEX_URL", "PIP_INDEX_URL", "HOME"] {
             assert!(moves_settings(name) && !loads_code(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn variables_that_redirect_requests_or_add_trust_are_known() {
+        for name in ["SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "requests_ca_bundle", "CURL_CA_BUNDLE"] {
+            assert!(adds_trust(name) && !redirects_requests(name), "{name}");
+        }
+        for name in ["HTTPS_PROXY", "http_proxy", "ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"] {
+            assert!(redirects_requests(name) && !adds_trust(name), "{name}");
+        }
+        for name in ["NO_PROXY", "BASE_URL_PREFIX", "SSL_CERT", "PROXY"] {
+            assert!(!redirects_requests(name) && !adds_trust(name), "{name}");
         }
     }
 

@@ -2,6 +2,7 @@
 //! same?
 
 use serde_json::{Map, Value};
+use wharf_client::Schema;
 use wharf_protocol::Tool;
 
 use super::entry::ToolMeta;
@@ -41,7 +42,7 @@ pub fn drift(old: &Tool, new: &Tool) -> Drift {
 }
 
 fn tree(tool: &Tool) -> Option<Map<String, Value>> {
-    Some(at_root(&tool.input_schema.to_value().ok()?).ok()?.0)
+    Some(at_root(&Schema::parse(&tool.input_schema).ok()?).ok()?.0)
 }
 
 #[derive(Default)]

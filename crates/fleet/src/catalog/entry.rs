@@ -85,6 +85,21 @@ pub(crate) struct Admitted<'a> {
     pub(crate) unchecked: Option<String>,
 }
 
+/// Why arguments are not sent.
+#[derive(Clone, Debug)]
+pub(crate) enum NotAdmitted {
+    /// They do not match the tool's schema.
+    Violation(SchemaViolation),
+    /// Checking them took too long. They may be invalid.
+    TimedOut,
+}
+
+impl From<SchemaViolation> for NotAdmitted {
+    fn from(fault: SchemaViolation) -> Self {
+        Self::Violation(fault)
+    }
+}
+
 impl Entry {
     pub(super) fn new(parts: EntryParts) -> Self {
         Self {
@@ -142,7 +157,7 @@ impl Entry {
     }
 
     /// Adds the bound arguments, checks the result against the tool's own schema, and repairs what can be repaired.
-    pub(crate) async fn admit<'a>(&self, written: &'a Json) -> Result<Admitted<'a>, SchemaViolation> {
+    pub(crate) async fn admit<'a>(&self, written: &'a Json) -> Result<Admitted<'a>, NotAdmitted> {
         let object = as_object(written);
         let mut repaired = object.is_some();
         let mut arguments = object.map_or(Cow::Borrowed(written), Cow::Owned);
@@ -151,7 +166,7 @@ impl Entry {
         }
         let schema = match self.compiled_schema.get() {
             Some(schema) => schema,
-            None => self.compiled_schema.get_or_init(|| Box::pin(self.compile())).await,
+            None => self.compiled_schema.get_or_try_init(|| Box::pin(self.compile())).await?,
         };
         let unchecked = match schema {
             Ok(schema) => match schema.admit(&arguments).await.map_err(|fault| self.without_bound_values(fault))? {
@@ -162,10 +177,11 @@ impl Entry {
                     None
                 }
                 Admission::Unchecked(reason) => Some(reason),
+                Admission::TimedOut => return Err(NotAdmitted::TimedOut),
             },
             Err(_) if !arguments.is_object() => {
                 let message = "the arguments are not an object".to_owned();
-                return Err(SchemaViolation::of_whole(message));
+                return Err(SchemaViolation::of_whole(message).into());
             }
             // The server owns its schema and checks the arguments too.
             Err(reason) => {
@@ -176,8 +192,12 @@ impl Entry {
         Ok(Admitted { arguments, repaired, unchecked })
     }
 
-    async fn compile(&self) -> Result<Arc<Schema>, SchemaError> {
-        Schema::compile_in_background(&self.tool.input_schema, self.server.as_ref()).await.map(Arc::new)
+    /// Compiles the tool's schema. What took too long is not stored, so that the next call tries it again.
+    async fn compile(&self) -> Result<Result<Arc<Schema>, SchemaError>, NotAdmitted> {
+        match Schema::compile_in_background(&self.tool.input_schema, self.server.as_ref()).await {
+            Err(SchemaError::TimedOut) => Err(NotAdmitted::TimedOut),
+            compiled => Ok(compiled.map(Arc::new)),
+        }
     }
 
     /// Returns a schema of this tool as a model sees it: without bound arguments.

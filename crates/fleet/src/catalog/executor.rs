@@ -39,6 +39,8 @@ pub enum ToolFreshness {
     Gone,
     /// The server is not connected, so its list cannot be checked.
     Unknown,
+    /// The server has reported changed tools, and its new list has not arrived or failed.
+    Unlisted,
 }
 
 /// Why an executor returned no output.

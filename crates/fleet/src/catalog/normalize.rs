@@ -27,7 +27,7 @@ const NOT_AT_ROOT: [&str; 3] = ["enum", "const", "not"];
 
 /// Returns the schema in a form that every model API accepts.
 pub fn normalize(schema: &Json) -> NormalizedSchema {
-    let tree = match schema.to_value() {
+    let tree = match Schema::parse(schema) {
         Ok(tree) => tree,
         Err(error) if error.to_string().starts_with("recursion limit") => {
             return NormalizedSchema::Unusable("nested deeper than 128 levels".to_owned());

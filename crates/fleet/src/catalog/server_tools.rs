@@ -88,11 +88,17 @@ impl ServerTools {
             let names = ToolNames { visible: &name, server: Some(&server), tool: &tool.name };
             let overriding = filter.description(&names);
             let bound = bindings(&settings, &names);
-            let Some(input_schema) = notes.input_schema(tool, bound.as_deref()) else { continue };
-            let description = notes.description(tool, overriding);
-            if !notes.is_small_enough(tool, name.len() + description.len() + input_schema.as_str().len(), &settings) {
+            let description = description(tool, overriding);
+            let bytes = |schema: &Json| name.len() + description.shown().len() + schema.as_str().len();
+            // A schema that is too large is not even parsed.
+            if !notes.is_small_enough(tool, bytes(&tool.input_schema), &settings) {
                 continue;
             }
+            let Some(input_schema) = notes.input_schema(tool, bound.as_deref()) else { continue };
+            if !notes.is_small_enough(tool, bytes(&input_schema), &settings) {
+                continue;
+            }
+            let description = notes.description(tool, description);
             notes.output_schema(tool);
             for irregular in &tool.notes {
                 notes.add(Some(&tool.name), CatalogNoteKind::Tool, irregular.clone());
@@ -151,17 +157,12 @@ impl Notes {
         Some(cut)
     }
 
-    /// Returns the description for the model, shared with the tool if it is unchanged.
-    fn description(&mut self, tool: &Tool, overriding: Option<&str>) -> Arc<str> {
-        if overriding.is_some() {
+    /// Notes what was changed in a description, and returns its text for the model.
+    fn description(&mut self, tool: &Tool, description: Description) -> Arc<str> {
+        if description.is_overridden {
             self.add(Some(&tool.name), CatalogNoteKind::Description, "description overridden".to_owned());
         }
-        let text: Arc<str> = match (overriding, &tool.description) {
-            (Some(text), _) => text.into(),
-            (None, Some(text)) if !text.trim().is_empty() => Arc::clone(text),
-            (None, _) => tool.description_or_default().into(),
-        };
-        let Some(cut) = capped(&text) else { return text };
+        let Some(cut) = description.cut else { return description.text };
         self.add(Some(&tool.name), CatalogNoteKind::Description, description_cut());
         cut
     }
@@ -182,8 +183,8 @@ impl Notes {
         if !may_multiply(schema) {
             return;
         }
-        let Ok(document) = schema.to_value() else { return };
-        if let Err(SchemaError::OverBudget(reason)) = Schema::weight(&document) {
+        let weight = Schema::parse(schema).and_then(|document| Schema::weight(&document));
+        if let Err(SchemaError::OverBudget(reason)) = weight {
             let text = format!("output schema ignored: {reason}");
             self.add(Some(&tool.name), CatalogNoteKind::Schema, text);
         }
@@ -208,6 +209,30 @@ impl Notes {
             None => schema,
         })
     }
+}
+
+/// A tool's description for the model.
+struct Description {
+    text: Arc<str>,
+    /// The text without its end, if it is too long.
+    cut: Option<Arc<str>>,
+    is_overridden: bool,
+}
+
+impl Description {
+    fn shown(&self) -> &str {
+        self.cut.as_ref().unwrap_or(&self.text)
+    }
+}
+
+/// Returns a tool's description, shared with the tool if it is unchanged.
+fn description(tool: &Tool, overriding: Option<&str>) -> Description {
+    let text: Arc<str> = match (overriding, &tool.description) {
+        (Some(text), _) => text.into(),
+        (None, Some(text)) if !text.trim().is_empty() => Arc::clone(text),
+        (None, _) => tool.description_or_default().into(),
+    };
+    Description { cut: capped(&text), text, is_overridden: overriding.is_some() }
 }
 
 /// Whether a name of the configuration names a tool.

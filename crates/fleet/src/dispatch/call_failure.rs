@@ -11,6 +11,8 @@ pub enum CallFailure {
     ServerDown(String),
     /// The arguments do not match the tool's schema; nothing was sent.
     Arguments(Box<SchemaViolation>),
+    /// Checking the arguments took longer than the call may take; nothing was sent.
+    CheckTimedOut,
     /// The call was not made because of a rule, a hook, the user or a changed tool. Contains the reason.
     Refused(String),
     /// The call requires approval, and no user can be asked.

@@ -9,10 +9,12 @@
 //! | `"/mcp__git(hub|lab)__.*/"` | tools whose full or bare name matches a regular expression |
 //! | `server:git*` | tools of servers with this name |
 //! | `hint:destructive` | tools with this hint; also `read-only`, `idempotent`, `open-world`, and `unknown` for tools with neither `destructive` nor `read-only` |
-//! | `arg.path=/etc/*` | calls with this argument; `arg.options.force=true` selects inside objects. Upper and lower case of names are the same. Each element of an array is an argument of its own |
+//! | `arg.path=/etc/*` | calls with this argument; `arg.options.force=true` selects inside objects. Upper and lower case of names are the same. Each element of an array is an argument of its own. A path matches with and without its `.`, `..` and `//` |
 //!
 //! `|` separates alternatives in a term, `!` before a term negates it, and `"…"` quotes blanks and bars. An empty condition
 //! matches every call.
+
+mod path_form;
 
 use std::cell::OnceCell;
 use std::fmt;
@@ -146,8 +148,9 @@ impl<'a> Facts<'a> {
         self.parsed.get_or_init(|| self.arguments.to_value().unwrap_or_default())
     }
 
-    /// Returns the texts of an argument, by its name or its path: one for each element of an array.
-    fn argument(&self, path: &str) -> Vec<String> {
+    /// Returns the texts of an argument, by its name or its path: one for each element of an array, and `inside` also one for
+    /// each value in an object.
+    fn argument(&self, path: &str, inside: Inside) -> Vec<String> {
         let arguments = self.arguments();
         let mut found = named(arguments, path);
         if path.contains('.') {
@@ -158,7 +161,7 @@ impl<'a> Facts<'a> {
         }
         let mut texts = Vec::new();
         for value in found {
-            add_texts(value, &mut texts);
+            add_texts(value, inside, &mut texts);
         }
         texts
     }
@@ -185,30 +188,60 @@ fn named<'a>(value: &'a Value, name: &str) -> Vec<&'a Value> {
     }
 }
 
-fn add_texts(value: &Value, texts: &mut Vec<String>) {
+/// Whether the values in an object count like the object itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Inside {
+    Ignore,
+    Count,
+}
+
+fn add_texts(value: &Value, inside: Inside, texts: &mut Vec<String>) {
     match value {
         Value::String(text) => texts.push(text.clone()),
         Value::Array(elements) if !elements.is_empty() => {
             for element in elements {
-                add_texts(element, texts);
+                add_texts(element, inside, texts);
             }
         }
         other => texts.push(other.to_string()),
+    }
+    if let (Value::Object(fields), Inside::Count) = (value, inside) {
+        for value in fields.values() {
+            add_texts(value, inside, texts);
+        }
     }
 }
 
 impl Term {
     fn matches(&self, facts: &Facts<'_>, elements: Elements) -> bool {
         let Test::Argument(name, patterns) = &self.test else { return self.test.matches(facts) != self.negated };
-        let matches = |text: &String| patterns.iter().any(|pattern| pattern.fits(text)) != self.negated;
-        let texts = facts.argument(name);
+        // A rule that restricts calls looks everywhere, and so does an exception from a rule that allows them.
+        let is_strict = elements == Elements::Any || self.negated;
+        let texts = facts.argument(name, if is_strict { Inside::Count } else { Inside::Ignore });
+        let matches = |text: &str| patterns.iter().any(|pattern| pattern.fits(text)) != self.negated;
+        let allows = |form: &str| {
+            let fits =
+                |pattern: &Pattern| pattern.fits(form) && !(path_form::is_outside(form) && is_in_folder(pattern));
+            patterns.iter().any(fits) != self.negated
+        };
         match elements {
             _ if texts.is_empty() => self.negated,
-            Elements::Any => texts.iter().any(matches),
+            Elements::Any => {
+                texts.iter().any(|text| matches(text) || path_form::normalized(text).is_some_and(|form| matches(&form)))
+            }
             // Another spelling of the name can only prevent a match: the server may ignore it.
-            Elements::All => texts.iter().all(matches) && (self.negated || facts.has_argument(name)),
+            Elements::All => {
+                let is_allowed =
+                    |text: &String| allows(text) && path_form::normalized(text).is_none_or(|form| allows(&form));
+                texts.iter().all(is_allowed) && (self.negated || facts.has_argument(name))
+            }
         }
     }
+}
+
+/// Whether a pattern is about the content of a folder other than one above.
+fn is_in_folder(pattern: &Pattern) -> bool {
+    pattern.as_str().contains('/') && !path_form::is_outside(pattern.as_str())
 }
 
 impl Test {

@@ -26,6 +26,11 @@ pub(super) fn accept(
 ) -> Result<Option<Arc<Tool>>, Stop> {
     match freshness {
         ToolFreshness::Same | ToolFreshness::Unknown => Ok(None),
+        ToolFreshness::Unlisted => {
+            let what = "the server has reported changed tools and has not listed them since".to_owned();
+            trace.step(|| TraceStep::Drifted { what: what.clone(), called: false });
+            Err(Stop::refused(messages::unlisted(entry), what))
+        }
         ToolFreshness::Gone => {
             trace.step(|| TraceStep::Drifted { what: "the tool was removed".to_owned(), called: false });
             Err(Stop::refused(messages::removed(entry), "its server no longer offers it"))

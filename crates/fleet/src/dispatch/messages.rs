@@ -3,7 +3,7 @@
 use wharf_client::{CallError, CallErrorKind, ConnectErrorKind, SchemaViolation};
 use wharf_protocol::{CallFailed, Content, Json, Tool, ToolOutput};
 
-use crate::catalog::{AbsentServer, Catalog, Entry, NormalizedSchema, normalize};
+use crate::catalog::{AbsentServer, Catalog, Entry, NormalizedSchema, NotAdmitted, normalize};
 
 /// The maximum length of a quoted schema or error data, in characters.
 const MAX_QUOTED_CHARS: usize = 4000;
@@ -39,8 +39,15 @@ pub(super) fn invalid_arguments(entry: &Entry, fault: &SchemaViolation) -> Strin
     )
 }
 
-pub(super) fn invalid_rewrite(hook: &str, fault: &SchemaViolation) -> String {
-    format!("the hook `{hook}` wrote arguments that do not match its schema: {fault}")
+pub(super) fn invalid_rewrite(hook: &str, fault: &NotAdmitted) -> String {
+    match fault {
+        NotAdmitted::Violation(fault) => {
+            format!("the hook `{hook}` wrote arguments that do not match its schema: {fault}")
+        }
+        NotAdmitted::TimedOut => {
+            format!("checking the arguments that the hook `{hook}` wrote against its schema took too long")
+        }
+    }
 }
 
 pub(super) fn changed(entry: &Entry, new: &Tool, what: &str) -> String {
@@ -54,6 +61,16 @@ pub(super) fn changed(entry: &Entry, new: &Tool, what: &str) -> String {
 
 pub(super) fn removed(entry: &Entry) -> String {
     not_called(entry, "its server no longer offers it. Do not call it again.")
+}
+
+pub(super) fn unlisted(entry: &Entry) -> String {
+    let reason = "its server has reported changed tools and has not listed them since. It may be another tool now. \
+        Try again later.";
+    not_called(entry, reason)
+}
+
+pub(super) fn check_timed_out(entry: &Entry) -> String {
+    not_called(entry, "checking its arguments against its schema took too long. Simpler arguments may help.")
 }
 
 pub(super) fn blocked(entry: &Entry, reason: &str) -> String {

@@ -30,6 +30,8 @@ use wharf_config::TransportConfig;
 const MAX_LIST_SESSIONS: usize = 3;
 /// The delay after a notification of changed tools, because such notifications often arrive in bursts.
 const COALESCE_DELAY: Duration = Duration::from_millis(50);
+/// Larger lists are prepared where that delays no other server.
+const MAX_SMALL_LIST_BYTES: usize = 1 << 20;
 /// The minimum interval between lists of a server that keeps reporting changes.
 const MIN_LIST_INTERVAL: Duration = Duration::from_secs(1);
 /// The delay after the first list that failed; it doubles up to the maximum.
@@ -225,7 +227,7 @@ impl Connection {
         };
         let mut sessions = self.server.session.status();
         sessions.mark_unchanged();
-        self.publish_tools(&info, listed);
+        self.publish_tools(&info, listed).await;
         let now = Instant::now();
         Stage::Watch(Ready {
             since: now,
@@ -238,8 +240,21 @@ impl Connection {
         })
     }
 
-    fn publish_tools(&self, info: &Arc<ServerInfo>, listed: Listed<Tool>) {
-        let server_tools = set_tools(&self.server, info, listed);
+    async fn publish_tools(&self, info: &Arc<ServerInfo>, listed: Listed<Tool>) {
+        let bytes: usize = listed.items.iter().map(|tool| tool.raw.as_str().len()).sum();
+        let server_tools = if bytes <= MAX_SMALL_LIST_BYTES {
+            set_tools(&self.server, info, listed)
+        } else {
+            let (server, info) = (Arc::clone(&self.server), Arc::clone(info));
+            match tokio::task::spawn_blocking(move || set_tools(&server, &info, listed)).await {
+                Ok(server_tools) => server_tools,
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    // The runtime ends.
+                    Err(_) => return,
+                },
+            }
+        };
         let tools = server_tools.entries().len();
         self.server.set_offered(server_tools.entries().iter().map(|entry| Arc::clone(&entry.name)).collect());
         self.tools.store(Some(Arc::new(server_tools)));
@@ -332,15 +347,15 @@ impl Connection {
                 ready.info = info;
                 ready.list_delay = FIRST_LIST_DELAY;
                 self.server.invalidation.cover(invalidations);
-                self.publish_tools(&ready.info, listed);
+                self.publish_tools(&ready.info, listed).await;
             }
             Err(error) if is_check && is_unreachable(&error) => return self.lost(ready.since, error).await,
             Err(error) => {
-                // The old list is still the best one.
+                // The old list is still the best one to show, but its tools may be others now.
                 tracing::warn!(server = %self.server.server.name, %error, "failed to refresh the tool list");
                 ready.list_retry = Some(Instant::now() + ready.list_delay);
                 ready.list_delay = (ready.list_delay * 2).min(MAX_LIST_DELAY);
-                self.server.invalidation.cover(invalidations);
+                self.server.invalidation.fail(invalidations);
                 self.server.publish(|status| status.stale = Some(Arc::new(error)));
             }
         }

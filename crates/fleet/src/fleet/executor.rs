@@ -71,7 +71,9 @@ impl ListExecutor {
 impl ToolExecutor for ListExecutor {
     fn cached_freshness(&self, tool: &Arc<Tool>) -> Option<ToolFreshness> {
         let invalidation = &self.server.invalidation;
-        let is_valid = |known: &KnownTools| !invalidation.is_invalid() && !invalidation.is_lost(known.epoch);
+        let is_valid = |known: &KnownTools| {
+            !invalidation.is_invalid() && !invalidation.has_failed() && !invalidation.is_lost(known.epoch)
+        };
         // Read without counting references, here and in `call`: every call of every task passes here.
         if self.known.is_latest() {
             return is_valid(&self.known).then(|| self.known.compare(tool));

@@ -1,6 +1,6 @@
 //! Whether the tool list of a server is still valid.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
@@ -13,6 +13,8 @@ pub(super) struct ListInvalidation {
     covered: AtomicU64,
     /// The lists that arrived or failed.
     lists: AtomicU64,
+    /// Whether the last list failed, so that the tools may still differ.
+    has_failed: AtomicBool,
     /// The last epoch whose session the server is known to have lost. Lists of it are invalid.
     lost_epoch: AtomicU64,
     invalidated: Notify,
@@ -50,8 +52,24 @@ impl ListInvalidation {
         self.invalidations.load(Ordering::Acquire)
     }
 
-    /// Records that a list requested after `count` invalidations arrived or failed.
+    /// Records that a list requested after `count` invalidations arrived, or that none is needed.
     pub(super) fn cover(&self, count: u64) {
+        self.has_failed.store(false, Ordering::Release);
+        self.end(count);
+    }
+
+    /// Records that a list requested after `count` invalidations failed. Nothing waits for the next one.
+    pub(super) fn fail(&self, count: u64) {
+        self.has_failed.store(true, Ordering::Release);
+        self.end(count);
+    }
+
+    /// Whether the last list failed.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Acquire)
+    }
+
+    fn end(&self, count: u64) {
         self.covered.fetch_max(count, Ordering::AcqRel);
         self.lists.fetch_add(1, Ordering::AcqRel);
     }

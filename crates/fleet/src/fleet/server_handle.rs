@@ -176,8 +176,8 @@ impl ServerHandle {
     }
 
     /// Waits until the connection task is idle, at most as long as connecting may take. A server that reports changed
-    /// tools over and over is waited for once.
-    async fn wait_until_settled(&self) {
+    /// tools over and over is waited for once. Returns whether it became idle.
+    async fn wait_until_settled(&self) -> bool {
         let mut status = self.status.subscribe();
         let invalidations = self.invalidation.count();
         let lists = self.invalidation.lists();
@@ -189,7 +189,7 @@ impl ServerHandle {
             _ => status.next_try.is_some_and(|next| next <= Instant::now() + IMMINENT_ATTEMPT),
         };
         let limit = self.connect_timeout + SETTLE_TIMEOUT;
-        let _ = tokio::time::timeout(limit, status.wait_for(|status| !is_busy(status))).await;
+        tokio::time::timeout(limit, status.wait_for(|status| !is_busy(status))).await.is_ok()
     }
 
     /// Whether the tool list has to be fetched again before it may be used.
@@ -208,6 +208,7 @@ impl ServerHandle {
             let is_lost = status.error().is_some_and(CallError::needs_reconnect);
             status.next_try.is_some() || is_idle || (has_failed && (self.is_on_demand || is_lost))
         };
+        let mut is_settled = true;
         // The connection task may not have noticed the loss before the first wait.
         for _ in 0..2 {
             let is_waiting = waits(&self.status.borrow());
@@ -217,12 +218,14 @@ impl ServerHandle {
                 let started = status.wait_for(|status| !waits(status));
                 let _ = tokio::time::timeout(SETTLE_TIMEOUT, started).await;
             }
-            self.wait_until_settled().await;
+            is_settled = self.wait_until_settled().await;
             if is_retried || !waits(&self.status.borrow()) {
                 break;
             }
         }
         match self.known() {
+            Some(_) if self.invalidation.has_failed() => ToolFreshness::Unlisted,
+            Some(_) if !is_settled && self.is_list_invalid() => ToolFreshness::Unlisted,
             Some(known) => known.compare(tool),
             None if matches!(self.state(), ServerState::Disabled) || self.commands.is_closed() => ToolFreshness::Gone,
             None => ToolFreshness::Unknown,

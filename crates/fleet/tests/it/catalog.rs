@@ -178,6 +178,18 @@ fn a_tool_too_large_for_a_model_is_left_out_with_its_size() {
 }
 
 #[test]
+fn a_schema_too_large_for_a_model_is_not_even_parsed() {
+    // Without its limit it would be left out because of the reference.
+    let broken = json!({"name": "broken", "inputSchema": {"$ref": "#/none", "description": "x".repeat(70_000)}});
+    let catalog = Catalog::new(vec![server_tools("s", Settings::default(), json!([broken]), Fake::echo())], Vec::new());
+    assert_eq!(notes(&catalog), "s: `broken`: left out: its definition has 70074 bytes; the maximum is 65536");
+    let output = json!({"name": "output", "inputSchema": {"type": "object", "properties": {}},
+        "outputSchema": {"$ref": "#/none", "description": "x".repeat(5 << 20)}});
+    let catalog = Catalog::new(vec![server_tools("s", Settings::default(), json!([output]), Fake::echo())], Vec::new());
+    assert_eq!(notes(&catalog), "s: `output`: output schema ignored: it has more than 4194304 bytes");
+}
+
+#[test]
 fn a_schema_that_multiplies_is_left_out_or_ignored() {
     let mut definitions = serde_json::Map::new();
     for level in 0..26 {

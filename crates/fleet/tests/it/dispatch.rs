@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 use wharf_client::{CallErrorKind, Deadline, InProcess, NoHost, SchemaViolation, Session, SessionOptions};
 use wharf_fleet::catalog::{Catalog, Entry, OwnTool, ToolFreshness};
-use wharf_fleet::dispatch::{Dispatcher, Turn};
+use wharf_fleet::dispatch::{CallFailure, Dispatcher, Turn};
 use wharf_fleet::{Policy, Settings};
 use wharf_protocol::{Json, ToolOutput, Tools as _};
 use wharf_testkit::{Script, Scripted, Step, soon};
@@ -139,6 +140,7 @@ async fn a_tool_that_has_changed_is_called_only_if_the_call_still_means_the_same
         now(object(json!(["what"]))),
         ToolFreshness::Gone,
         ToolFreshness::Unknown,
+        ToolFreshness::Unlisted,
     ];
     let mut outputs = Vec::new();
     for freshness in states {
@@ -161,7 +163,31 @@ async fn a_tool_that_has_changed_is_called_only_if_the_call_still_means_the_same
     {"step":"drifted","what":"the tool was removed","called":false}
     {"what":"x"}
     {"step":"allowed","by":"standard mode"}
+    error: `mcp__notes__add` was not called: its server has reported changed tools and has not listed them since. It may be another tool now. Try again later.
+    {"step":"drifted","what":"the server has reported changed tools and has not listed them since","called":false}
     "#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_check_takes_longer_than_the_call_may_is_not_made() {
+    // Compiling this takes so long that it is done on a thread of its own, and the paused clock does not wait for it.
+    let definitions: Map<_, _> = (0..20_000).map(|n| (format!("a{n}"), json!({"type": "string"}))).collect();
+    let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "$defs": definitions});
+    let settings = Settings { max_tool_bytes: Some(4 << 20), ..Settings::default() };
+    let fake = Fake::echo();
+    let tools = json!([{"name": "t", "inputSchema": schema}]);
+    let catalog = Catalog::new(vec![server_tools("s", settings, tools, fake.clone())], Vec::new());
+    let recorder = Arc::new(Recorder::default());
+    let limit = Duration::from_secs(1);
+    let dispatcher = Dispatcher::default().with_trace(recorder.clone()).with_limits(Some(limit), None);
+    let began = Instant::now();
+    let (result, cause) = dispatcher.call_explained(&catalog, &call("mcp__s__t", json!({"a": "no integer"}))).await;
+    assert_eq!(began.elapsed().as_secs(), 1);
+    assert!(matches!(cause, Some(CallFailure::CheckTimedOut)), "{cause:?}");
+    let text = result.unwrap().text();
+    assert!(text.contains("checking its arguments against its schema took too long"), "{text}");
+    assert_eq!(recorder.steps(), r#"{"step":"misfit","fault":"checking the arguments took too long"}"#);
+    assert!(fake.calls().is_empty());
 }
 
 #[tokio::test]

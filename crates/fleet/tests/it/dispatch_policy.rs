@@ -115,6 +115,45 @@ fn argument_terms_look_into_arrays_and_ignore_case() {
 }
 
 #[tokio::test]
+async fn path_rules_hold_for_every_spelling_of_a_path() {
+    let policy = json!({"mode": "cautious", "deny": ["arg.path=/etc/*"],
+        "allow": ["arg.path=/home/me/project/*", "arg.path=src/*", "arg.note=* !arg.note=/root/*"]});
+    let policy: Policy = serde_json::from_value(policy).unwrap();
+    let tools = json!([{"name": "t", "inputSchema": {}}]);
+    let fake = Fake::echo();
+    let catalog = Catalog::new(vec![server_tools("s", Settings::default(), tools, fake.clone())], Vec::new());
+    let dispatcher = Dispatcher::new(policy);
+    let outcome = async |arguments: Value| match read(&dispatcher, &catalog, "mcp__s__t", arguments).await {
+        text if text.contains("denied by the policy") => "denied",
+        text if text.contains("approval") => "asked",
+        text if text.starts_with("error") => "failed",
+        _ => "called",
+    };
+    for path in [
+        json!("//etc/passwd"),
+        json!("/./etc/passwd"),
+        json!("/tmp/../etc/passwd"),
+        json!("/home/me/project/../../../etc/shadow"),
+        json!("file:///etc/passwd"),
+        json!("file://localhost/%65tc/passwd"),
+        json!(" /etc/passwd"),
+        json!({"p": "/etc/passwd"}),
+        json!([{"p": ["/tmp//../etc/passwd"]}]),
+    ] {
+        assert_eq!(outcome(json!({"path": path})).await, "denied", "{path}");
+    }
+    for path in ["/home/me/project/../secret", "/home/me/project/..", "src/../x", "src/../../x", "../src/x", "src/.."] {
+        assert_eq!(outcome(json!({"path": path})).await, "asked", "{path}");
+    }
+    for path in ["/home/me/project/a", "/home/me/project/b/../c", "/home/me/project/./a", "src/a", "src/b/../c"] {
+        assert_eq!(outcome(json!({"path": path})).await, "called", "{path}");
+    }
+    assert_eq!(outcome(json!({"note": "//root/x"})).await, "asked");
+    assert_eq!(outcome(json!({"note": {"n": "/root/x"}})).await, "asked");
+    assert_eq!(outcome(json!({"note": "a // b"})).await, "called");
+}
+
+#[tokio::test]
 async fn a_rule_allows_a_list_only_if_it_allows_every_element() {
     let policy = json!({"mode": "cautious", "allow": ["arg.what=/home/*"], "deny": ["arg.what=/etc/*"]});
     let policy: Policy = serde_json::from_value(policy).unwrap();

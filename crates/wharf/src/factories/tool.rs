@@ -84,6 +84,10 @@ impl AgentTool {
         match (result, cause) {
             (_, Some(CallFailure::Arguments(fault))) => Err(ToolError::Arguments { tool: tool(), fault: *fault }),
             (_, Some(CallFailure::Refused(reason))) => Err(ToolError::Refused { tool: tool(), reason }),
+            (_, Some(CallFailure::CheckTimedOut)) => {
+                let reason = "checking its arguments took too long".to_owned();
+                Err(ToolError::Refused { tool: tool(), reason })
+            }
             (Err(_), Some(CallFailure::Error(error))) => Err(ToolError::Call(error)),
             (result, _) => result.map_err(ToolError::Failed),
         }

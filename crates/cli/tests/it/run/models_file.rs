@@ -161,6 +161,24 @@ fn scripted_models_resolve_paths_relative_to_their_file() {
     assert_eq!((ran.code, ran.out.as_str()), (0, "As told.\n"), "{}", ran.err);
 }
 
+#[test]
+fn a_file_that_a_model_file_names_is_not_quoted() {
+    let server = Server::new(&Script::good());
+    std::fs::write(server.path().join("notes.txt"), "root: x-of-root\n").unwrap();
+    for (interface, kind) in [("scripted", "scripted turns"), ("manual", "answers")] {
+        let model = json!({"model_name": "notes.txt", "interface": interface});
+        let file = with_models(server.path(), &json!({"models": [model]}));
+        let ran = run(&Provider::new([]), &server, &["--models", &file, "Hi"]);
+        assert_eq!(ran.code, 2, "{}", ran.err);
+        assert!(ran.err.contains(&format!("notes.txt: not a file of {kind}")), "{}", ran.err);
+        assert!(!ran.err.contains("x-of-root"), "{}", ran.err);
+    }
+    // The user may see what is wrong with a file of their own.
+    let file = server.path().join("notes.txt");
+    let ran = run(&Provider::new([]), &server, &["-m", &format!("scripted:{}", file.display()), "Hi"]);
+    assert!(ran.code == 2 && ran.err.contains("line 1"), "{}", ran.err);
+}
+
 /// Returns a model file with a server that is a command.
 fn with_command(server: &Server, more: &str) -> String {
     let mut entry = json!({"command": "env", "args": ["A=b"], "env": {"MINE": "${SECRET}"}});

@@ -55,6 +55,23 @@ fn secrets_of_servers_are_in_no_recording_checkpoint_or_json() {
 }
 
 #[test]
+fn secrets_of_a_server_are_not_in_the_json_of_calls_and_tools() {
+    let tool = json!({"name": "leak", "description": format!("Uses {TOKEN}."), "inputSchema": {"type": "object"}});
+    let script = Script::good().any_tool("leak").on("tools/list", [Step::Result(json!({"tools": [tool]}))]);
+    let server = Server::new(&script.on_call("leak", [Step::Text(format!("my token is {TOKEN}"))]));
+    let env = format!("API_TOKEN={TOKEN}");
+    for (arguments, expected) in
+        [(&["call", "s", "leak", "--json"][..], "my token is [secret]"), (&["tools", "--json"], "Uses [secret].")]
+    {
+        let ran = server.run(&[arguments, &["--env", &env]].concat());
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        assert!(ran.out.contains(expected) && !ran.out.contains("t0k-abc"), "{}", ran.out);
+    }
+    // A person who calls a server of their own gets what it returned.
+    assert_eq!(server.run(&["call", "s", "leak", "--env", &env]).out, format!("my token is {TOKEN}\n"));
+}
+
+#[test]
 fn an_escaped_secret_and_one_that_is_a_word_of_the_format_leave_readable_files() {
     let server = leaking_server();
     let tape = server.path().join("tape.jsonl");

@@ -18,6 +18,21 @@ fn region(kind: &Value, annotation: &Value) -> Value {
 }
 
 #[test]
+fn the_number_and_the_paths_of_annotations_are_limited() {
+    let many = |count: usize| {
+        let one =
+            |number: usize| (format!("a{number}"), json!({"type": "string", "x-mcp-header": format!("a{number}")}));
+        Value::Object((0..count).map(one).collect())
+    };
+    assert_eq!(annotations(object(&many(64))).unwrap().len(), 64);
+    assert_eq!(annotations(object(&many(65))).unwrap_err(), "has more than 64 `x-mcp-header`");
+    let long = object(&json!({"a".repeat(5_000): {"type": "object", "properties": many(2)}}));
+    assert_eq!(annotations(long).unwrap_err(), "has `x-mcp-header` at a path of more than 4096 bytes");
+    let large = json!({"description": "a".repeat(5 << 20), "x-mcp-header": "a"});
+    assert!(annotations(large).unwrap_err().contains("bytes"));
+}
+
+#[test]
 fn annotations_are_read_along_nested_properties() {
     let schema = object(&json!({
         "plain": {"type": "string"},

@@ -1,5 +1,7 @@
 //! Merges the alternatives at a schema's root into the one object that model APIs accept.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value, json};
 
 use super::resolve::{MAX_HOPS, resolved};
@@ -8,12 +10,14 @@ type Schema = Map<String, Value>;
 
 /// The maximum number of merged parts: a few definitions that refer to each other can multiply without limit.
 const MAX_PARTS: usize = 100;
+/// The largest size of all merged parts together: each reference to a large definition copies it.
+const MAX_MERGED_SIZE: usize = 1 << 20;
 
 /// Merges `allOf`, `anyOf` and `oneOf` at the root into it.
 pub(super) fn alternatives(root: &mut Schema, changes: &mut Vec<String>) -> Result<(), String> {
     if ["allOf", "anyOf", "oneOf"].iter().any(|key| root.contains_key(*key)) {
         let document = root.clone();
-        Merge { document: &document, changes, parts: 0 }.merge(root, 0)?;
+        Merge { document: &document, changes, parts: 0, size: 0 }.merge(root, 0)?;
     }
     Ok(())
 }
@@ -22,6 +26,7 @@ struct Merge<'a> {
     document: &'a Schema,
     changes: &'a mut Vec<String>,
     parts: usize,
+    size: usize,
 }
 
 impl Merge<'_> {
@@ -31,8 +36,9 @@ impl Merge<'_> {
             return Err("its alternatives refer to themselves".to_owned());
         }
         if let Some(Value::Array(parts)) = schema.shift_remove("allOf") {
-            for part in self.objects(&parts, depth)? {
-                all_of(schema, part);
+            let objects = self.objects(&parts, depth)?;
+            if !objects.is_empty() {
+                all_of(schema, objects);
             }
             self.record("allOf", depth);
         }
@@ -70,6 +76,10 @@ impl Merge<'_> {
                 Value::Object(part) => resolved(part, self.document, &mut Vec::new())?,
                 _ => continue,
             };
+            self.size += size_of_fields(&part);
+            if self.size > MAX_MERGED_SIZE {
+                return Err("merging its alternatives would take too much work".to_owned());
+            }
             if part.get("type").is_none_or(|kind| kind == "object") {
                 self.merge(&mut part, depth + 1)?;
             }
@@ -86,22 +96,18 @@ impl Merge<'_> {
     }
 }
 
-/// Adds the constraints of a part to those of the schema.
-fn all_of(schema: &mut Schema, mut part: Schema) {
-    let mut properties = take_properties(schema);
-    for (name, more) in take_properties(&mut part) {
-        match properties.get_mut(&name) {
-            Some(known) if *known != more => *known = json!({"allOf": [known.clone(), more]}),
-            Some(_) => {}
-            None => drop(properties.insert(name, more)),
-        }
-    }
+/// Adds the constraints of all parts to those of the schema.
+fn all_of(schema: &mut Schema, mut parts: Vec<Schema>) {
+    let mut properties = Properties::default();
+    properties.extend(take_properties(schema));
     let mut required = names(schema);
-    required.extend(names(&part));
-    put(schema, properties, required);
+    for part in &mut parts {
+        properties.extend(take_properties(part));
+        required.extend(names(part));
+    }
+    put(schema, properties.combined("allOf"), &required);
     schema.entry("type").or_insert(json!("object"));
-    part.retain(|key, _| key != "required" && key != "type");
-    for (key, value) in part {
+    for (key, value) in parts.into_iter().flatten().filter(|(key, _)| key != "required") {
         schema.entry(key).or_insert(value);
     }
 }
@@ -111,34 +117,79 @@ fn all_of(schema: &mut Schema, mut part: Schema) {
 fn one_of(schema: &mut Schema, mut parts: Vec<Schema>) {
     let base = take_properties(schema);
     let all: Vec<Schema> = parts.iter_mut().map(take_properties).collect();
-    let mut properties = Schema::new();
-    for name in base.keys().chain(all.iter().flat_map(Schema::keys)) {
-        if properties.contains_key(name) {
-            continue;
-        }
-        let mut variants: Vec<&Value> = Vec::new();
-        for variant in all.iter().filter_map(|part| part.get(name).or_else(|| base.get(name))) {
-            if !variants.contains(&variant) {
-                variants.push(variant);
-            }
-        }
-        let shown = match variants[..] {
-            [] => base.get(name).cloned().unwrap_or(Value::Bool(true)),
-            [one] => one.clone(),
-            _ => json!({"anyOf": variants}),
-        };
-        properties.insert(name.clone(), shown);
+    let mut of_parts: HashMap<String, usize> = HashMap::new();
+    for name in all.iter().flat_map(Schema::keys) {
+        *of_parts.entry(name.clone()).or_default() += 1;
     }
-    let (first, rest) = parts.split_first().map_or((Vec::new(), &[][..]), |(first, rest)| (names(first), rest));
-    let in_all = |name: &String| rest.iter().all(|part| names(part).contains(name));
+    let mut properties = Properties::default();
+    for (name, value) in base {
+        // Parts without a property of their own use the one of the schema.
+        let is_used = of_parts.get(&name).is_none_or(|count| *count < all.len());
+        properties.add(name, is_used.then_some(value));
+    }
+    for part in all {
+        properties.extend(part);
+    }
     let mut required = names(schema);
-    required.extend(first.into_iter().filter(in_all));
-    put(schema, properties, required);
+    required.extend(in_all(&parts));
+    put(schema, properties.combined("anyOf"), &required);
     let closed = |part: &Schema| part.get("additionalProperties") == Some(&Value::Bool(false));
     if parts.iter().all(closed) {
         schema.entry("additionalProperties").or_insert(Value::Bool(false));
     }
     schema.insert("type".to_owned(), json!("object"));
+}
+
+/// Returns the names that every part requires.
+fn in_all(parts: &[Schema]) -> Vec<String> {
+    let mut count: HashMap<String, usize> = HashMap::new();
+    for part in parts {
+        for name in names(part).into_iter().collect::<HashSet<_>>() {
+            *count.entry(name).or_default() += 1;
+        }
+    }
+    let mut first = parts.first().map(names).unwrap_or_default();
+    first.retain(|name| count.get(name) == Some(&parts.len()));
+    first
+}
+
+/// The different schemas of each property, in the order in which they were added.
+#[derive(Default)]
+struct Properties {
+    all: Vec<(String, Vec<Value>)>,
+    positions: HashMap<String, usize>,
+    /// What is added already, as text: comparing each schema with each other one would take the square of their number.
+    seen: HashSet<(usize, String)>,
+}
+
+impl Properties {
+    fn extend(&mut self, properties: Schema) {
+        for (name, value) in properties {
+            self.add(name, Some(value));
+        }
+    }
+
+    fn add(&mut self, name: String, value: Option<Value>) {
+        let next = self.all.len();
+        let position = *self.positions.entry(name.clone()).or_insert(next);
+        if position == next {
+            self.all.push((name, Vec::new()));
+        }
+        if let Some(value) = value
+            && self.seen.insert((position, value.to_string()))
+        {
+            self.all[position].1.push(value);
+        }
+    }
+
+    /// Returns one schema for each property. Several are combined by `keyword`.
+    fn combined(self, keyword: &str) -> Schema {
+        let combine = |(name, mut values): (String, Vec<Value>)| {
+            let value = if values.len() == 1 { values.remove(0) } else { json!({keyword: values}) };
+            (name, value)
+        };
+        self.all.into_iter().map(combine).collect()
+    }
 }
 
 /// Describes the alternatives in the description, because the merged schema no longer expresses them.
@@ -185,15 +236,25 @@ fn names(schema: &Schema) -> Vec<String> {
     required.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
-fn put(schema: &mut Schema, properties: Schema, required: Vec<String>) {
+fn put(schema: &mut Schema, properties: Schema, required: &[String]) {
     schema.insert("properties".to_owned(), Value::Object(properties));
-    let mut once: Vec<String> = Vec::new();
-    for name in required {
-        if !once.contains(&name) {
-            once.push(name);
-        }
-    }
+    let mut seen = HashSet::new();
+    let once: Vec<&String> = required.iter().filter(|name| seen.insert(*name)).collect();
     if !once.is_empty() {
         schema.insert("required".to_owned(), json!(once));
     }
+}
+
+/// Returns the number of values in a schema, and the bytes of their text.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::String(text) => 1 + text.len(),
+        Value::Array(several) => 1 + several.iter().map(size).sum::<usize>(),
+        Value::Object(fields) => 1 + size_of_fields(fields),
+        _ => 1,
+    }
+}
+
+fn size_of_fields(fields: &Schema) -> usize {
+    fields.iter().map(|(name, value)| name.len() + size(value)).sum()
 }

@@ -52,9 +52,46 @@ fn alternatives_become_one_object_that_describes_them() {
     "#);
     insta::assert_snapshot!(shown(json!({"allOf": [{"required": ["a"], "properties": {"a": {"type": "string"}}},
         {"required": ["b"], "properties": {"b": {}, "a": {"minLength": 1}}}]})), @r#"
-    {"required":["a","b"],"type":"object","properties":{"a":{"allOf":[{"type":"string"},{"minLength":1}]},"b":{}}}
+    {"properties":{"a":{"allOf":[{"type":"string"},{"minLength":1}]},"b":{}},"required":["a","b"],"type":"object"}
     merged `allOf` at the root
     "#);
+}
+
+#[test]
+fn several_schemas_of_a_property_are_combined_once() {
+    insta::assert_snapshot!(shown(json!({"allOf": [{"properties": {"a": {"type": "string"}}, "required": ["a", "a"]},
+        {"properties": {"a": {"minLength": 1}}}, {"properties": {"a": {"maxLength": 3}}, "required": ["b", "a"]},
+        {"properties": {"a": {"minLength": 1}}}]})), @r#"
+    {"properties":{"a":{"allOf":[{"type":"string"},{"minLength":1},{"maxLength":3}]}},"required":["a","b"],"type":"object"}
+    merged `allOf` at the root
+    "#);
+    insta::assert_snapshot!(shown(json!({"properties": {"a": {"const": 0}, "z": {}}, "anyOf": [
+        {"properties": {"a": {"const": 1}, "b": {}}, "required": ["b", "a"]},
+        {"properties": {"a": {"const": 2}, "z": {"const": 3}}, "required": ["a", "a"]}]})), @r#"
+    {"description":"Give the arguments of one of these: `b`, `a`; or `a`, `a`.","properties":{"a":{"anyOf":[{"const":1},{"const":2}]},"z":{"anyOf":[{},{"const":3}]},"b":{}},"required":["a"],"type":"object"}
+    merged `anyOf` at the root
+    "#);
+}
+
+#[test]
+fn alternatives_that_copy_a_large_definition_are_not_merged() {
+    let schema = |parts: usize| {
+        let parts = vec![json!({"$ref": "#/$defs/a"}); parts];
+        json!({"allOf": parts, "$defs": {"a": {"properties": {"a": {"description": "a".repeat(20_000)}}}}})
+    };
+    assert!(shown(schema(3)).contains("merged `allOf` at the root"));
+    assert_eq!(shown(schema(90)), "unusable: merging its alternatives would take too much work");
+}
+
+#[test]
+fn a_schema_of_many_megabytes_is_not_parsed() {
+    // It is nested too deeply, which parsing would report.
+    let deep = format!("{}{{}}{}", r#"{"not":"#.repeat(10_000), "}".repeat(10_000));
+    let long = format!("{{\"a\":\"{}\",\"b\":{deep}}}", "a".repeat(5 << 20));
+    assert_eq!(
+        normalize(&Json::parse(long).unwrap()),
+        NormalizedSchema::Unusable("it has more than 4194304 bytes".to_owned())
+    );
 }
 
 #[test]

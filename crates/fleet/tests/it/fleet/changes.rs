@@ -93,6 +93,32 @@ async fn a_call_right_after_the_second_of_two_changes_waits_for_the_new_list_too
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_tool_is_not_called_while_its_changed_list_is_missing() {
+    let slow = || Step::Wait(10 * 60 * 1_000);
+    for missing in [slow(), Step::Error(-32603, "the database is down".into())] {
+        let script = Script::good()
+            .any_tool("change")
+            .once("tools/list", [Step::Normally])
+            .once("tools/list", [missing])
+            .on("tools/list", [Step::Normally])
+            .on_call("change", [Step::Notify(CHANGED.into(), json!({})), Step::Text("done".into())]);
+        let server = Scripted::new(script);
+        let fleet = open([in_memory("s", &server)]);
+        fleet.settled(LONG).await;
+        let turn = Turn::new(fleet.catalog(), Arc::default());
+        call(&entry(&fleet, "mcp__s__change"), json!({})).await.unwrap();
+        let arguments = Json::from(json!({"a": 1, "b": 1}));
+        let add = ToolCall { id: "1".into(), name: "mcp__s__add".into(), arguments };
+        let output = eventually(turn.call(&add)).await.unwrap();
+        assert!(output.is_error && output.text().contains("has not listed them since"), "{}", output.text());
+        assert_eq!(server.log().count("tools/call"), 1);
+        // The list is requested again, and then the tool is known again.
+        tokio::time::sleep(Duration::from_secs(20 * 60)).await;
+        assert_eq!(eventually(turn.call(&add)).await.unwrap().text(), "2");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_burst_of_changes_causes_a_few_lists() {
     let storm: Vec<Step> =
         (0..1000).map(|_| Step::Notify(CHANGED.into(), json!({}))).chain([Step::Text("done".into())]).collect();
