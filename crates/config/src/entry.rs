@@ -77,9 +77,11 @@ pub(crate) fn read(key: &str, entry: &Cursor<'_>, context: EntryContext<'_>) -> 
     let required = body.as_ref().is_some_and(|body| body.settings.required);
     let enabled = body.as_ref().is_none_or(|body| body.settings.enabled);
     let server = match (server_name, body) {
-        (Some(name), Some(Body { settings, transport: Some(reach) })) if !problems.iter().any(Problem::is_error) => {
-            let raw = raw_entry(entry, &reach);
-            Some((Server { name, scope: context.scope, origin: Some(origin.clone()), reach, settings }, raw))
+        (Some(name), Some(Body { settings, transport: Some(transport) }))
+            if !problems.iter().any(Problem::is_error) =>
+        {
+            let raw = raw_entry(entry, &transport);
+            Some((Server { name, scope: context.scope, origin: Some(origin.clone()), transport, settings }, raw))
         }
         _ => None,
     };

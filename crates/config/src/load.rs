@@ -124,7 +124,7 @@ fn read_cloud(cloud: &CloudText, is_allowed: bool) -> FileContent {
 fn reject_processes(mut content: FileContent) -> FileContent {
     for entry in &mut content.entries {
         let Some((server, raw)) = &entry.server else { continue };
-        if server.reach.is_local() || raw.get("headersHelper").is_some() {
+        if server.transport.is_local() || raw.get("headersHelper").is_some() {
             let message = "starts a command, which a provider's server must not";
             let problem = Problem {
                 line: entry.origin.line,

@@ -245,7 +245,7 @@ mod tests {
         }
         let timeouts: Vec<_> = servers.iter().filter_map(|server| server.settings.connect_timeout).collect();
         assert_eq!(timeouts, [2500, 2500, 60_000].map(Duration::from_millis));
-        let TransportConfig::Http(slow) = &servers[2].reach else { panic!("{:?}", servers[2]) };
+        let TransportConfig::Http(slow) = &servers[2].transport else { panic!("{:?}", servers[2]) };
         assert_eq!(slow.url, "https://slow.example.com/mcp");
     }
 
@@ -262,9 +262,9 @@ mod tests {
         let written = |index: usize| serde_json::to_value(&servers[index].written).unwrap();
         assert_eq!(written(0)["args"], json!(["-c", "${SCRIPT}"]));
         assert_eq!(written(1)["args"], json!(["${A}"]));
-        let TransportConfig::Stdio(line) = &servers[0].server.reach else { panic!("{:?}", servers[0]) };
+        let TransportConfig::Stdio(line) = &servers[0].server.transport else { panic!("{:?}", servers[0]) };
         assert_eq!(line.args, ["-c", "touch it"], "a value stays one argument");
-        let TransportConfig::Stdio(any) = &servers[2].server.reach else { panic!("{:?}", servers[2]) };
+        let TransportConfig::Stdio(any) = &servers[2].server.transport else { panic!("{:?}", servers[2]) };
         assert_eq!((any.command.as_str(), &any.args[..]), ("run", &["it".to_owned(), "-x".to_owned()][..]));
         let reads = |name: &str| model.variables_of(&name.parse().unwrap());
         assert_eq!((reads("line"), reads("entry")), (vec!["SCRIPT".to_owned()], vec!["A".to_owned(), "B".to_owned()]));
@@ -279,9 +279,9 @@ mod tests {
             let model = model.unwrap();
             let variables = [("KEY", "s3cret"), ("URL", "http://a.example/mcp?k=${KEY}")];
             let servers = model.resolve(&variables.into_iter().collect()).unwrap();
-            let TransportConfig::Http(remote) = &servers[0].server.reach else { panic!("{:?}", servers[0]) };
+            let TransportConfig::Http(remote) = &servers[0].server.transport else { panic!("{:?}", servers[0]) };
             assert_eq!(remote.url, "http://a.example/mcp?k=${KEY}", "{text}");
-            if let TransportConfig::Stdio(run) = &servers[1].server.reach {
+            if let TransportConfig::Stdio(run) = &servers[1].server.transport {
                 assert_eq!(run.args, ["mcp?k=${KEY}"], "{text}");
             }
             assert!(!model.variables_of(&"s".parse().unwrap()).contains(&"KEY".to_owned()), "{text}");

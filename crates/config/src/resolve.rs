@@ -51,7 +51,7 @@ struct UsedServer {
     name: ServerName,
     scope: Scope,
     signature: Signature,
-    reach: TransportConfig,
+    transport: TransportConfig,
 }
 
 /// What a scope says about one name.
@@ -159,8 +159,8 @@ impl Resolver<'_> {
         resolution.owners.entry(server.name.as_str().to_owned()).or_insert(server.scope);
         if eligibility == Eligibility::Ready {
             let signature = Signature::of(&server);
-            let reach = server.reach.clone();
-            resolution.used.push(UsedServer { name: server.name.clone(), scope: server.scope, signature, reach });
+            let transport = server.transport.clone();
+            resolution.used.push(UsedServer { name: server.name.clone(), scope: server.scope, signature, transport });
         }
         resolution.servers.push(ConfiguredServer { server, standing: eligibility, written: raw, lock });
     }
@@ -201,7 +201,7 @@ impl Resolver<'_> {
         let signature = Signature::of(server);
         let is_same = |used: &&UsedServer| {
             // Two accounts at one URL are two servers, if the same scope has both.
-            used.signature == signature && (used.scope != server.scope || used.reach == server.reach)
+            used.signature == signature && (used.scope != server.scope || used.transport == server.transport)
         };
         if let Some(used) = resolution.used.iter().find(is_same) {
             return Eligibility::Duplicate { of: used.name.clone() };

@@ -134,7 +134,7 @@ impl RuleList {
 
 /// Returns the URL of a server.
 fn url_of(server: &Server) -> Option<String> {
-    match &server.reach {
+    match &server.transport {
         TransportConfig::Http(remote) | TransportConfig::Sse(remote) | TransportConfig::WebSocket(remote) => {
             Some(remote.url.clone())
         }
@@ -149,7 +149,7 @@ fn url_of(server: &Server) -> Option<String> {
 /// Checks an allow list. A name proves nothing: if the list has URLs, a remote server must match one of them, and if it
 /// has commands, a local server must match one of those. Names count only if it has neither.
 fn allows(allowed: &[ServerPattern], server: &Server) -> bool {
-    let decisive = |pattern: &&ServerPattern| match server.reach {
+    let decisive = |pattern: &&ServerPattern| match server.transport {
         TransportConfig::Stdio(_) | TransportConfig::Managed(_) => matches!(pattern, ServerPattern::Command(_)),
         TransportConfig::Http(_) | TransportConfig::Sse(_) | TransportConfig::WebSocket(_) => {
             matches!(pattern, ServerPattern::Url(_))
@@ -165,7 +165,7 @@ fn allows(allowed: &[ServerPattern], server: &Server) -> bool {
 
 impl ServerPattern {
     fn matches(&self, server: &Server, mode: MatchMode) -> bool {
-        match (self, &server.reach) {
+        match (self, &server.transport) {
             (Self::Name(name), _) => entry_name::means(name, server.name.as_str()),
             (Self::Url(pattern), _) => {
                 let url = url_of(server).and_then(|url| address::parts(&url));

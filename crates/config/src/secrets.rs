@@ -23,7 +23,7 @@ impl Server {
     /// Returns the values of the entry that may be secret: of variables, headers, options, the URL and the OAuth client.
     pub fn secrets(&self) -> Vec<Secret> {
         let mut found = Vec::new();
-        match &self.reach {
+        match &self.transport {
             TransportConfig::Stdio(stdio) => of_process(stdio, &mut found),
             TransportConfig::Http(remote) | TransportConfig::Sse(remote) | TransportConfig::WebSocket(remote) => {
                 of_remote(remote, &mut found);

@@ -43,7 +43,7 @@ pub struct Server {
     /// The position of its entry; `None` if it has none.
     pub origin: Option<SourceLocation>,
     /// How to reach it.
-    pub reach: TransportConfig,
+    pub transport: TransportConfig,
     /// All settings that do not concern the transport.
     pub settings: Settings,
 }
@@ -354,12 +354,12 @@ impl fmt::Debug for TransportConfig {
 
 impl Server {
     /// Creates a server with default settings.
-    pub fn new(name: ServerName, scope: Scope, reach: TransportConfig) -> Self {
-        Self { name, scope, origin: None, reach, settings: Settings::default() }
+    pub fn new(name: ServerName, scope: Scope, transport: TransportConfig) -> Self {
+        Self { name, scope, origin: None, transport, settings: Settings::default() }
     }
 
     /// Returns whether two servers have the same name, transport and settings.
     pub fn same_as(&self, other: &Self) -> bool {
-        self.name == other.name && self.reach == other.reach && self.settings == other.settings
+        self.name == other.name && self.transport == other.transport && self.settings == other.settings
     }
 }

@@ -11,7 +11,7 @@ pub(crate) struct Signature(Vec<String>);
 
 impl Signature {
     pub(crate) fn of(server: &Server) -> Self {
-        Self(match &server.reach {
+        Self(match &server.transport {
             TransportConfig::Http(remote) | TransportConfig::Sse(remote) | TransportConfig::WebSocket(remote) => {
                 vec!["url".into(), address::normalize(&remote.url)]
             }

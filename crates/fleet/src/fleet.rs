@@ -90,7 +90,7 @@ struct Slot {
     server: Arc<ServerHandle>,
     /// The catalog entries of its tools while it is connected.
     tools: Arc<ArcSwapOption<ServerTools>>,
-    hold: Option<DisabledReason>,
+    disabled: Option<DisabledReason>,
     /// Its position in the order of adding.
     position: u64,
 }
@@ -303,9 +303,9 @@ impl Fleet {
 
     async fn start_connection(&self, name: &ServerName, command: ConnectionCommand) -> Result<(), FleetError> {
         let found = self.inner.members().slots.get(name).cloned();
-        let Slot { server, hold, .. } = found.ok_or_else(|| FleetError::Unknown(name.clone()))?;
+        let Slot { server, disabled, .. } = found.ok_or_else(|| FleetError::Unknown(name.clone()))?;
         if let Some(DisabledReason::Approval(text) | DisabledReason::Locked(text) | DisabledReason::Refused(text)) =
-            hold
+            disabled
         {
             return Err(FleetError::Held(name.clone(), text));
         }
@@ -328,7 +328,7 @@ impl Fleet {
         let stays = |name: &ServerName, slot: &Slot| {
             let server = &slot.server.server;
             match specs.get(name) {
-                Some(spec) => spec.server.same_as(server) && spec.hold == slot.hold,
+                Some(spec) => spec.server.same_as(server) && spec.disabled == slot.disabled,
                 // A server that was added while running stays if the current rules permit it.
                 None => server.scope == Scope::Dynamic && is_permitted(server),
             }
@@ -403,7 +403,7 @@ impl Fleet {
         for slot in slots.values() {
             before_end(&slot.server.session);
         }
-        let is_managed = |slot: &&Slot| matches!(slot.server.server.reach, TransportConfig::Managed(_));
+        let is_managed = |slot: &&Slot| matches!(slot.server.server.transport, TransportConfig::Managed(_));
         join_all(slots.values().filter(|slot| !is_managed(slot)).map(|slot| stop(&slot.server))).await;
         // Managed servers may depend on each other: they stop one by one, the last one first.
         let mut managed: Vec<&Slot> = slots.values().filter(is_managed).collect();
@@ -442,7 +442,7 @@ impl Inner {
         self.changed.send_modify(|count| *count += 1);
     }
 
-    fn add(&self, members: &mut Members, ServerSpec { server, hold }: ServerSpec) {
+    fn add(&self, members: &mut Members, ServerSpec { server, disabled }: ServerSpec) {
         if members.slots.contains_key(&server.name) {
             return;
         }
@@ -455,7 +455,7 @@ impl Inner {
         let transport = self.host_environment.transport(&server, connect_timeout, token_provider.clone());
         let host = NotifyingHost { host: (self.options.hosts)(&server.name), invalidation: Arc::clone(&invalidation) };
         let session = Session::with_shared(server.name.clone(), transport, Arc::new(host), options);
-        let gate = if server.reach.is_local() { &self.local_gate } else { &self.remote_gate };
+        let gate = if server.transport.is_local() { &self.local_gate } else { &self.remote_gate };
         let (server, commands) = ServerHandle::new(ServerHandleParts {
             server,
             session,
@@ -463,11 +463,11 @@ impl Inner {
             invalidation,
             connect_timeout,
             total_timeout,
-            is_on_demand: hold == Some(DisabledReason::OnDemand),
+            is_on_demand: disabled == Some(DisabledReason::OnDemand),
             changed: self.changed.clone(),
         });
-        let disabled = || DisabledReason::SwitchedOff("disabled in its configuration".to_owned());
-        let held = hold.clone().or_else(|| (!server.server.settings.enabled).then(disabled));
+        let switched_off = || DisabledReason::SwitchedOff("disabled in its configuration".to_owned());
+        let held = disabled.clone().or_else(|| (!server.server.settings.enabled).then(switched_off));
         let first = match held {
             None => Stage::Connect,
             Some(held) => {
@@ -503,7 +503,7 @@ impl Inner {
         members.tasks.spawn(connection.run(first));
         members.added += 1;
         let name = server.server.name.clone();
-        members.slots.insert(name, Slot { server, tools, hold, position: members.added });
+        members.slots.insert(name, Slot { server, tools, disabled, position: members.added });
     }
 
     fn session_options(&self, server: &Server) -> SessionOptions {
@@ -514,7 +514,7 @@ impl Inner {
         options.deadlines.total = settings.timeout.or(options.deadlines.total);
         options.deadlines.connect = settings.connect_timeout.unwrap_or(options.deadlines.connect);
         options.max_description_chars = Some(MAX_DESCRIPTION_CHARS);
-        if let TransportConfig::Http(remote) = &server.reach {
+        if let TransportConfig::Http(remote) = &server.transport {
             options.resume = self.options.resume.iter().find(|saved| saved.endpoint() == remote.url).cloned();
         }
         options

@@ -16,18 +16,26 @@ use crate::fleet::Fleet;
 pub struct FleetTools {
     fleet: Fleet,
     dispatcher: Arc<Dispatcher>,
-    /// The servers that were about to connect at the beginning of an earlier turn.
-    late: Arc<Mutex<BTreeSet<ServerName>>>,
+    /// The servers that were about to connect at the beginning of an earlier turn. `None` if the model is not told.
+    late: Option<Arc<Mutex<BTreeSet<ServerName>>>>,
 }
 
 impl FleetTools {
     /// Creates the source.
     pub fn new(fleet: Fleet, dispatcher: Arc<Dispatcher>) -> Self {
-        Self { fleet, dispatcher, late: Arc::default() }
+        Self { fleet, dispatcher, late: Some(Arc::default()) }
+    }
+
+    /// Does not tell the model about servers that are about to connect: what it reads depends on nothing but the catalog.
+    #[must_use]
+    pub fn without_notices(mut self) -> Self {
+        self.late = None;
+        self
     }
 
     fn notices(&self, catalog: &Catalog) -> Vec<ServerInstructions> {
-        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(late) = &self.late else { return Vec::new() };
+        let mut late = late.lock().unwrap_or_else(PoisonError::into_inner);
         let joined = catalog.connected().filter(|server| late.contains(*server));
         let joined = joined.map(|server| ServerInstructions::of_host(server.clone(), ServerNotice::Joined));
         let mut notices: Vec<ServerInstructions> = joined.collect();

@@ -85,7 +85,7 @@ impl ServerPool {
         };
         let problem = missing_server(&fleet, &trial.servers.required).await;
         let dispatcher = Arc::new(self.workbench.dispatcher(trace));
-        let source = Arc::new(FleetTools::new(fleet.clone(), dispatcher));
+        let source = Arc::new(FleetTools::new(fleet.clone(), dispatcher).without_notices());
         let mut offered = OfferedTools::live(source, trial.planned);
         if let Some(problem) = problem {
             offered = offered.with_problem(problem);

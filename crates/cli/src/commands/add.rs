@@ -300,7 +300,7 @@ fn looks_like_a_host(target: &str) -> bool {
 }
 
 fn warn_if_command_is_missing(server: &Server, project: &Path) {
-    let TransportConfig::Stdio(stdio) = &server.reach else { return };
+    let TransportConfig::Stdio(stdio) = &server.transport else { return };
     // A command that depends on a variable cannot be found yet.
     if stdio.command.contains("${") || stdio.env.contains_key("PATH") {
         return;

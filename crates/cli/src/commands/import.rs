@@ -118,7 +118,7 @@ fn import_servers(globals: &Globals, import: &Import) -> Result<JsonImport, Writ
                 let disabled = (!read.server.settings.enabled).then(|| "disabled, as at the host".to_owned());
                 let messages = problems.map(|problem| problem.message.clone());
                 let notes = disabled.into_iter().chain(server.notes).chain(messages).collect();
-                let target = describe::target(&read.written, &read.server.reach);
+                let target = describe::target(&read.written, &read.server.transport);
                 taken.push(Imported { name: name.to_string(), original: server.original, target, notes });
             }
             Err(error) => skipped.push(Skipped { name: server.original, reason: reason(error) }),

@@ -68,7 +68,7 @@ fn remove_server(globals: &Globals, remove: &Remove) -> Result<Removed, WriteErr
     let file = paths.of(scope)?.to_owned();
     let here =
         setup.loaded.servers.iter().find(|found| found.server.name.as_str() == name && found.server.scope == scope);
-    let config = here.and_then(|found| servers::remote(&found.server.reach)).cloned();
+    let config = here.and_then(|found| servers::remote(&found.server.transport)).cloned();
     let mut editor = Editor::open(&file, scope)?;
     editor.remove(name)?;
     editor.save()?;

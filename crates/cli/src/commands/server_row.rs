@@ -77,18 +77,18 @@ impl ServerRow {
         Self {
             name: server.name.to_string(),
             scope: server.scope,
-            transport: Some(server.reach.kind()),
+            transport: Some(server.transport.kind()),
             state,
             reason,
             tools: status.map_or(0, |status| status.tools),
             required: status.map_or(server.settings.required, |status| status.required),
             standing: found.standing.as_str(),
-            target: Some(describe::target(&found.written, &server.reach)),
+            target: Some(describe::target(&found.written, &server.transport)),
             origin: server.origin.clone(),
             usability: Usability::from(&found.standing),
             crash_cause: status.and_then(ServerStatus::error).and_then(failure::crash_cause),
             hidden_tools: 0,
-            accepts_sign_in: !has_authorization(&server.reach),
+            accepts_sign_in: !has_authorization(&server.transport),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::term;
 const HIDDEN: &str = "…";
 
 /// Returns a server's command line or URL.
-pub(crate) fn target(written: &RawEntry, reach: &TransportConfig) -> String {
+pub(crate) fn target(written: &RawEntry, transport: &TransportConfig) -> String {
     let written = serde_json::to_value(written).unwrap_or_default();
     let text = |key: &str| written[key].as_str();
     if let Some(command) = text("command") {
@@ -26,7 +26,7 @@ pub(crate) fn target(written: &RawEntry, reach: &TransportConfig) -> String {
     if let Some(url) = text("url") {
         return display_url(url);
     }
-    match reach {
+    match transport {
         TransportConfig::Stdio(stdio) => stdio_command(stdio),
         TransportConfig::Managed(managed) => stdio_command(&managed.launch),
         TransportConfig::Http(remote) | TransportConfig::Sse(remote) | TransportConfig::WebSocket(remote) => {

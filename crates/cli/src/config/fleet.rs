@@ -52,7 +52,7 @@ impl Setup {
     pub(crate) fn open(&self, selection: ServerSelection<'_>, lifetime: FleetLifetime) -> Result<Fleet, UsageError> {
         let specs = match selection {
             ServerSelection::One(name) => {
-                vec![ServerSpec { server: usable_server(&self.loaded, name)?, hold: None }]
+                vec![ServerSpec { server: usable_server(&self.loaded, name)?, disabled: None }]
             }
             ServerSelection::All => self.specs(),
         };
@@ -68,14 +68,14 @@ impl Setup {
     pub(crate) fn open_for_user(&self, name: &str, prompt: &Arc<dyn UserPrompt>) -> Result<Fleet, UsageError> {
         let selection = ServerSelection::One(name);
         let server = usable_server(&self.loaded, name)?;
-        let root = if server.reach.is_local() { Root::of_directory(&self.paths.project.root) } else { None };
+        let root = if server.transport.is_local() { Root::of_directory(&self.paths.project.root) } else { None };
         let roots: Vec<Root> = root.into_iter().collect();
         let prompt = Arc::clone(prompt);
         let hosts = Arc::new(move |name: &ServerName| {
             Arc::new(host(name.clone(), Arc::clone(&prompt), |_| ()).with_roots(roots.clone())) as Arc<dyn Host>
         });
         let options = FleetOptions { hosts, ..self.fleet_options(FleetLifetime::OneShot) };
-        Ok(Fleet::open(self.checked(vec![ServerSpec { server, hold: None }], selection)?, options))
+        Ok(Fleet::open(self.checked(vec![ServerSpec { server, disabled: None }], selection)?, options))
     }
 
     /// Opens a fleet of all servers, if any, which may ask the user.
@@ -116,11 +116,11 @@ impl Setup {
 
     /// Returns the server to sign in to, if it may be used and accepts a sign-in.
     pub(crate) fn sign_in_target(&self, name: &str) -> Result<RemoteConfig, UsageError> {
-        let spec = ServerSpec { server: usable_server(&self.loaded, name)?, hold: None };
+        let spec = ServerSpec { server: usable_server(&self.loaded, name)?, disabled: None };
         let specs = self.checked(vec![spec], ServerSelection::One(name))?;
         let Some(spec) = specs.first() else { return self.remote(name) };
-        let remote = remote_of(name, &spec.server.reach)?;
-        if has_authorization(&spec.server.reach) {
+        let remote = remote_of(name, &spec.server.transport)?;
+        if has_authorization(&spec.server.transport) {
             let message =
                 format!("server `{name}` has its own `Authorization` header, which a sign-in would not replace");
             let hint = "fix its `Authorization` header or its `headersHelper`, or remove it and sign in then";
@@ -131,7 +131,7 @@ impl Setup {
 
     /// Returns a remote server's settings, whether or not it may be used.
     pub(crate) fn remote(&self, name: &str) -> Result<RemoteConfig, UsageError> {
-        remote_of(name, &find(&self.loaded, name)?.server.reach)
+        remote_of(name, &find(&self.loaded, name)?.server.transport)
     }
 
     /// Returns all servers for a fleet, without those that another one replaces.
@@ -144,13 +144,13 @@ impl Setup {
     fn checked(&self, specs: Vec<ServerSpec>, selection: ServerSelection<'_>) -> Result<Vec<ServerSpec>, UsageError> {
         self.check_headers(&specs, selection)?;
         let mut specs = self.apply_cli_overrides(specs, selection)?;
-        for spec in specs.iter_mut().filter(|spec| spec.hold.is_none()) {
+        for spec in specs.iter_mut().filter(|spec| spec.disabled.is_none()) {
             match self.check_network(&spec.server) {
                 Ok(()) => {}
                 Err(Unusable::Server(error))
                     if selection == ServerSelection::All && spec.server.scope != Scope::Dynamic =>
                 {
-                    spec.hold = Some(DisabledReason::Refused(error.message));
+                    spec.disabled = Some(DisabledReason::Refused(error.message));
                 }
                 Err(unusable) => return Err(unusable.into_error()),
             }
@@ -163,7 +163,7 @@ impl Setup {
         if servers::headers(&self.globals)?.is_empty() {
             return Ok(());
         }
-        let accepts = |server: &Server| selection.names(server) && is_remote(&server.reach);
+        let accepts = |server: &Server| selection.names(server) && is_remote(&server.transport);
         // Two names for one URL are two servers here: which of them was meant is unknown.
         let count = match selection {
             ServerSelection::One(_) => specs.iter().filter(|spec| accepts(&spec.server)).count(),
@@ -202,7 +202,7 @@ impl Setup {
                 continue;
             }
             server.settings.required = true;
-            match &mut server.reach {
+            match &mut server.transport {
                 TransportConfig::Stdio(stdio) => stdio.env.extend(variables.clone()),
                 TransportConfig::Managed(managed) => managed.launch.env.extend(variables.clone()),
                 TransportConfig::Http(remote) | TransportConfig::Sse(remote) | TransportConfig::WebSocket(remote) => {
@@ -226,7 +226,7 @@ impl Setup {
             let http = network::settings(connect, &remote.url).map_err(Unusable::Environment)?;
             Ok::<_, Unusable>(RemoteOptions { http, headers, ..RemoteOptions::default() })
         };
-        let checked = match &server.reach {
+        let checked = match &server.transport {
             TransportConfig::Http(remote) => Http::new(&remote.url, options(remote)?).map(drop),
             TransportConfig::Sse(remote) => HttpSse::new(&remote.url, options(remote)?).map(drop),
             TransportConfig::WebSocket(remote) => WebSocket::new(&remote.url, options(remote)?).map(drop),
@@ -269,7 +269,7 @@ impl Setup {
 /// Returns a server as the fleet gets it; `None` if another server replaces it.
 fn spec(found: &ConfiguredServer) -> Option<ServerSpec> {
     let reason = describe::reason(found).unwrap_or_default();
-    let hold = match &found.standing {
+    let disabled = match &found.standing {
         Eligibility::Ready => None,
         Eligibility::NeedsApproval(_) | Eligibility::ApprovalChanged(_) => Some(DisabledReason::Approval(reason)),
         Eligibility::Disabled(_) => Some(match found.lock {
@@ -279,5 +279,5 @@ fn spec(found: &ConfiguredServer) -> Option<ServerSpec> {
         Eligibility::Refused(_) => Some(DisabledReason::Refused(reason)),
         Eligibility::Shadowed { .. } | Eligibility::Duplicate { .. } => return None,
     };
-    Some(ServerSpec { server: found.server.clone(), hold })
+    Some(ServerSpec { server: found.server.clone(), disabled })
 }

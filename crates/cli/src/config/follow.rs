@@ -48,10 +48,10 @@ impl Setup {
                 specs
             }
         };
-        for spec in specs.iter_mut().filter(|spec| spec.hold.is_none()) {
+        for spec in specs.iter_mut().filter(|spec| spec.disabled.is_none()) {
             // A server with wrong settings does not affect the others.
             if let Err(unusable) = self.check_network(&spec.server) {
-                spec.hold = Some(DisabledReason::Refused(unusable.into_error().message));
+                spec.disabled = Some(DisabledReason::Refused(unusable.into_error().message));
             }
         }
         specs
@@ -69,8 +69,8 @@ impl Setup {
         }
         set_rules(self.loaded.rules.and(&loaded.rules));
         let mut specs = self.specs();
-        for spec in specs.iter_mut().filter(|spec| spec.hold.is_none()) {
-            spec.hold = loaded.rules.permits(&spec.server).err().map(DisabledReason::Refused);
+        for spec in specs.iter_mut().filter(|spec| spec.disabled.is_none()) {
+            spec.disabled = loaded.rules.permits(&spec.server).err().map(DisabledReason::Refused);
         }
         specs
     }
@@ -81,7 +81,7 @@ fn changes(before: &[ServerSpec], now: &[ServerSpec]) -> Vec<String> {
     let find = |specs: &[ServerSpec], spec: &ServerSpec| {
         specs.iter().find(|other| other.server.name == spec.server.name).cloned()
     };
-    let not_used = |spec: &ServerSpec| match &spec.hold {
+    let not_used = |spec: &ServerSpec| match &spec.disabled {
         Some(
             DisabledReason::Approval(reason)
             | DisabledReason::SwitchedOff(reason)
@@ -99,8 +99,8 @@ fn changes(before: &[ServerSpec], now: &[ServerSpec]) -> Vec<String> {
             Some(was) if !was.server.same_as(&spec.server) => {
                 Some(format!("server `{name}` changed{}", not_used(spec)))
             }
-            Some(was) if was.hold == spec.hold => None,
-            Some(_) if spec.hold.is_none() => Some(format!("server `{name}` may be used now")),
+            Some(was) if was.disabled == spec.disabled => None,
+            Some(_) if spec.disabled.is_none() => Some(format!("server `{name}` may be used now")),
             Some(_) => Some(format!("server `{name}` changed{}", not_used(spec))),
         }
     });
@@ -118,7 +118,7 @@ mod tests {
 
     /// Describes the servers, and what holds them back.
     fn describe(specs: &[ServerSpec]) -> String {
-        let one = |spec: &ServerSpec| match &spec.hold {
+        let one = |spec: &ServerSpec| match &spec.disabled {
             None => spec.server.name.to_string(),
             Some(hold) => format!("{} {}", spec.server.name, format!("{hold:?}").split('(').next().unwrap_or_default()),
         };

@@ -102,14 +102,14 @@ pub(crate) fn variables(globals: &Globals) -> Result<BTreeMap<String, Secret>, U
 }
 
 /// Whether a server's entry sets `Authorization` itself, so that a sign-in would not be used.
-pub(crate) fn has_authorization(reach: &TransportConfig) -> bool {
+pub(crate) fn has_authorization(transport: &TransportConfig) -> bool {
     let is_settled = |(name, _): &(String, Secret)| name.eq_ignore_ascii_case("authorization");
-    remote(reach).is_some_and(|remote| remote.headers_helper.is_some() || remote.headers.iter().any(is_settled))
+    remote(transport).is_some_and(|remote| remote.headers_helper.is_some() || remote.headers.iter().any(is_settled))
 }
 
 /// Returns the settings of a remote server; `None` for others.
-pub(crate) fn remote(reach: &TransportConfig) -> Option<&RemoteConfig> {
-    match reach {
+pub(crate) fn remote(transport: &TransportConfig) -> Option<&RemoteConfig> {
+    match transport {
         TransportConfig::Http(remote) | TransportConfig::Sse(remote) | TransportConfig::WebSocket(remote) => {
             Some(remote)
         }
@@ -117,13 +117,13 @@ pub(crate) fn remote(reach: &TransportConfig) -> Option<&RemoteConfig> {
     }
 }
 
-pub(crate) fn is_remote(reach: &TransportConfig) -> bool {
-    remote(reach).is_some()
+pub(crate) fn is_remote(transport: &TransportConfig) -> bool {
+    remote(transport).is_some()
 }
 
 /// Returns the settings of a remote server, or an error for a server that needs no sign-in.
-pub(super) fn remote_of(name: &str, reach: &TransportConfig) -> Result<RemoteConfig, UsageError> {
-    remote(reach).cloned().ok_or_else(|| {
+pub(super) fn remote_of(name: &str, transport: &TransportConfig) -> Result<RemoteConfig, UsageError> {
+    remote(transport).cloned().ok_or_else(|| {
         let message = format!("server `{name}` is not remote: only remote servers have a sign-in");
         usage_error(message, Some("pass credentials to a command with `env` in its entry"))
     })
@@ -137,13 +137,13 @@ fn parse(text: &str) -> Result<Server, UsageError> {
         return Err(usage_error(format!("--mcp {}: no name before `=`", without_user(text)), example));
     };
     let name = name.parse::<ServerName>().map_err(|error| usage_error(error.to_string(), example))?;
-    if let Some(reach) = url(&name, reached)? {
-        if let TransportConfig::Http(at) | TransportConfig::Sse(at) | TransportConfig::WebSocket(at) = &reach {
+    if let Some(transport) = url(&name, reached)? {
+        if let TransportConfig::Http(at) | TransportConfig::Sse(at) | TransportConfig::WebSocket(at) = &transport {
             // As for servers in a file: rules compare URLs, and some URLs cannot be compared.
             check_url(&at.url)
                 .map_err(|(why, hint)| usage_error(format!("server `{name}` has an invalid URL: {why}"), hint))?;
         }
-        return Ok(Server::new(name, Scope::Dynamic, reach));
+        return Ok(Server::new(name, Scope::Dynamic, transport));
     }
     if looks_like_url(reached) {
         let hint = "a URL begins with http:// or https://, for example http://127.0.0.1:8000/mcp";
@@ -213,16 +213,16 @@ mod tests {
 
     fn parsed(text: &str) -> String {
         match parse(text) {
-            Ok(server) => format!("{}: {}", server.name, reached(&server.reach)),
+            Ok(server) => format!("{}: {}", server.name, reached(&server.transport)),
             Err(error) => error.message,
         }
     }
 
-    fn reached(reach: &TransportConfig) -> String {
-        match reach {
+    fn reached(transport: &TransportConfig) -> String {
+        match transport {
             TransportConfig::Stdio(launch) => format!("{:?} {:?}", launch.command, launch.args),
             TransportConfig::Http(at) | TransportConfig::Sse(at) | TransportConfig::WebSocket(at) => {
-                format!("{} {}", reach.kind(), at.url)
+                format!("{} {}", transport.kind(), at.url)
             }
             _ => unreachable!("nothing else can be written"),
         }

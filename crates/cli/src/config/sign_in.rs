@@ -35,7 +35,7 @@ impl Setup {
     pub(crate) async fn sign_out_of_removed(&self, removed: &RemoteConfig) -> Result<bool, OAuthError> {
         self.forget_auth_failure(&removed.url).await;
         let shares = |found: &ConfiguredServer| {
-            remote(&found.server.reach).is_some_and(|remote| sign_ins::is_shared(&remote.url, &removed.url))
+            remote(&found.server.transport).is_some_and(|remote| sign_ins::is_shared(&remote.url, &removed.url))
         };
         if self.paths.auth.is_none() || self.loaded.servers.iter().any(shares) {
             return Ok(false);
@@ -58,7 +58,7 @@ impl Setup {
             let failures = failures.clone();
             Box::pin(async move {
                 let message = |error: UsageError| error.message;
-                let remote = remote_of(server.name.as_str(), &server.reach).map_err(message)?;
+                let remote = remote_of(server.name.as_str(), &server.transport).map_err(message)?;
                 let options = sign_ins::options(&paths, connect, &remote.url, &remote.oauth).map_err(message)?;
                 let page = SignInPage {
                     server: server.name.to_string(),

@@ -174,7 +174,7 @@ pub(crate) fn outcome(globals: &Globals, read: &ReadServer, file: WrittenFile) -
         version: 1,
         name: server.name.to_string(),
         scope,
-        transport: server.reach.kind(),
+        transport: server.transport.kind(),
         file: file.path,
         replaced: file.replaced,
         standing: match found {

@@ -86,13 +86,13 @@ pub(crate) fn check_servers(setup: &Setup, trust: Trust, found: &DeclaredServers
         let reads = declared.variables_of(&read.server.name);
         check_variables(trust, read, &reads)?;
         if !reads.is_empty() {
-            let target = describe::target(&read.written, &read.server.reach);
+            let target = describe::target(&read.written, &read.server.transport);
             term::note(&format!("server `{}` ({target}) reads your {}", read.server.name, reads.join(", ")));
         }
     }
     let needs_approval = |read: &&ReadServer| {
         let reads_variables = || !declared.variables_of(&read.server.name).is_empty();
-        starts_command(&read.server.reach) || *approves_variables && reads_variables()
+        starts_command(&read.server.transport) || *approves_variables && reads_variables()
     };
     let commands: Vec<&ReadServer> = servers.iter().filter(needs_approval).collect();
     if trust == Trust::All || commands.is_empty() {
@@ -105,7 +105,7 @@ pub(crate) fn check_servers(setup: &Setup, trust: Trust, found: &DeclaredServers
     for read in commands {
         if let Some(approval) = approvals.review(&origin, &directory, &read.server.name, &read.written) {
             if !is_interactive() {
-                let what = if starts_command(&read.server.reach) {
+                let what = if starts_command(&read.server.transport) {
                     "runs a command that you have not approved"
                 } else {
                     "reads your variables, which you have not approved"
@@ -127,7 +127,7 @@ pub(crate) fn check_servers(setup: &Setup, trust: Trust, found: &DeclaredServers
 /// Checks that a remote server does not get the key of a model provider, and no variable over an unencrypted connection.
 /// A command is approved with its variables.
 fn check_variables(trust: Trust, read: &ReadServer, reads: &[String]) -> Result<(), UsageError> {
-    let Some(remote) = remote(&read.server.reach).filter(|_| trust == Trust::Ask) else { return Ok(()) };
+    let Some(remote) = remote(&read.server.transport).filter(|_| trust == Trust::Ask) else { return Ok(()) };
     if !reads.is_empty() && is_unencrypted(&remote.url) {
         let names = reads.join(", ");
         let message = format!("server `{}` would get your {names} over an unencrypted connection", read.server.name);
@@ -143,8 +143,8 @@ fn check_variables(trust: Trust, read: &ReadServer, reads: &[String]) -> Result<
 }
 
 /// Whether connecting starts a process.
-fn starts_command(reach: &TransportConfig) -> bool {
-    reach.is_local() || remote(reach).is_some_and(|remote| remote.headers_helper.is_some())
+fn starts_command(transport: &TransportConfig) -> bool {
+    transport.is_local() || remote(transport).is_some_and(|remote| remote.headers_helper.is_some())
 }
 
 /// Returns the key of a file's approvals. Two models of one file may have different servers of the same name. Relative

@@ -147,12 +147,12 @@ fn a_relative_command_of_a_project_refers_to_its_root_and_is_shown_so() {
         let machine = Machine::new().project(&one(&format!(r#"{{"command": "{command}", "cwd": "sub"}}"#)));
         let expected = machine.root().join(command).to_str().unwrap().to_owned();
         assert_eq!(machine.list(), "project x needs approval", "{command}");
-        let TransportConfig::Stdio(process) = &machine.load().servers[0].server.reach else { panic!() };
+        let TransportConfig::Stdio(process) = &machine.load().servers[0].server.transport else { panic!() };
         assert_eq!(process.command, expected);
         assert_eq!(approval(&machine).command_line.as_deref(), Some(expected.as_str()));
     }
     let machine = Machine::new().project(&one(r#"{"url": "https://a.example", "headersHelper": "./helper x"}"#));
-    let TransportConfig::Http(remote) = &machine.load().servers[0].server.reach else { panic!() };
+    let TransportConfig::Http(remote) = &machine.load().servers[0].server.transport else { panic!() };
     let helper = remote.headers_helper.as_ref().unwrap();
     assert_eq!(helper.words, [machine.root().join("./helper").to_str().unwrap(), "x"]);
 }
@@ -311,14 +311,14 @@ fn a_project_server_runs_in_the_project_root() {
         r#"{"mcpServers": {"a": {"command": "node", "args": ["./s.js"]}, "b": {"command": "node", "manage": {}},
             "c": {"url": "https://c.example", "headersHelper": "node ./h.js"}}}"#,
     );
-    let cwd = |reach: &TransportConfig| match reach {
+    let cwd = |transport: &TransportConfig| match transport {
         TransportConfig::Stdio(process) => process.cwd.clone(),
         TransportConfig::Managed(managed) => managed.launch.cwd.clone(),
         TransportConfig::Http(remote) => remote.headers_helper.clone().unwrap().cwd,
         other => panic!("{other:?}"),
     };
     for found in &machine.load().servers {
-        assert_eq!(cwd(&found.server.reach), Some(machine.root()), "{}", found.server.name);
+        assert_eq!(cwd(&found.server.transport), Some(machine.root()), "{}", found.server.name);
         let Eligibility::NeedsApproval(approval) = &found.standing else { panic!() };
         assert_eq!(approval.cwd.as_deref(), machine.root().to_str(), "{}", found.server.name);
     }

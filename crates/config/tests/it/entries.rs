@@ -34,14 +34,14 @@ fn check(entry: &str, expected: &str) {
 }
 
 fn stdio(entry: &str) -> StdioConfig {
-    match server(entry).reach {
+    match server(entry).transport {
         TransportConfig::Stdio(launch) => launch,
         other => panic!("{other:?}"),
     }
 }
 
 fn http(entry: &str) -> RemoteConfig {
-    match server(entry).reach {
+    match server(entry).transport {
         TransportConfig::Http(remote) => remote,
         other => panic!("{other:?}"),
     }
@@ -75,11 +75,11 @@ fn all_names_of_a_transport_are_supported() {
         ("websocket", "ws://a", "ws"),
     ] {
         for key in ["type", "transportType", "transport"] {
-            let found = server(&format!(r#"{{"{key}": "{name}", "url": "{url}"}}"#)).reach.kind().as_str();
+            let found = server(&format!(r#"{{"{key}": "{name}", "url": "{url}"}}"#)).transport.kind().as_str();
             assert_eq!(found, transport, "{key} {name}");
         }
     }
-    assert_eq!(server(r#"{"type": "stdio", "command": "x"}"#).reach.kind().as_str(), "stdio");
+    assert_eq!(server(r#"{"type": "stdio", "command": "x"}"#).transport.kind().as_str(), "stdio");
 }
 
 #[test]
@@ -127,7 +127,8 @@ fn oauth_settings_are_read() {
 
 #[test]
 fn a_local_http_server_can_be_managed() {
-    let TransportConfig::Managed(manage) = server(r#"{"command": "serve", "args": ["-q"], "manage": {}}"#).reach else {
+    let TransportConfig::Managed(manage) = server(r#"{"command": "serve", "args": ["-q"], "manage": {}}"#).transport
+    else {
         panic!()
     };
     let ManagedConfig { launch, host, port, path, log_path, startup_timeout, shutdown_timeout, headers } = manage;
@@ -469,7 +470,7 @@ fn dangerous_entries_are_errors_in_a_project_and_warnings_elsewhere() {
 fn a_relative_directory_is_resolved_against_the_project() {
     let machine = Machine::new().project(&one(r#"{"command": "x", "cwd": "sub"}"#));
     let loaded = machine.load();
-    let TransportConfig::Stdio(launch) = &loaded.servers[0].server.reach else { panic!() };
+    let TransportConfig::Stdio(launch) = &loaded.servers[0].server.transport else { panic!() };
     assert_eq!(launch.cwd, Some(machine.root().join("sub")));
 }
 

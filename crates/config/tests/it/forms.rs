@@ -28,7 +28,7 @@ fn kind(machine: &Machine) -> String {
     match machine.load().servers.as_slice() {
         [found] => {
             assert!(matches!(found.standing, Eligibility::NeedsApproval(_)), "{:?}", found.standing);
-            match found.server.reach.kind() {
+            match found.server.transport.kind() {
                 TransportKind::WebSocket => "ws".to_owned(),
                 other => other.as_str().to_owned(),
             }
@@ -55,7 +55,7 @@ fn a_relative_command_of_a_project_is_a_program_of_the_project() {
         let Some(program) = note.strip_prefix("runs `").and_then(|program| program.strip_suffix('`')) else { continue };
         let machine = Machine::new().project(&one(entry));
         let loaded = machine.load();
-        let TransportConfig::Stdio(launch) = &loaded.servers[0].server.reach else { panic!("{entry}") };
+        let TransportConfig::Stdio(launch) = &loaded.servers[0].server.transport else { panic!("{entry}") };
         let expected = program.replace("/project/", &format!("{}/", machine.root().display()));
         // A leading `./` stays, and means the same.
         assert_eq!(launch.command.replace("/./", "/"), expected, "{entry}");

@@ -207,7 +207,7 @@ fn policy_and_hooks_are_read_from_users_and_never_from_projects() {
 
 /// Generates servers that often clash: few names, few URLs.
 fn servers() -> impl Strategy<Value = Vec<Server>> {
-    let reach = prop_oneof![
+    let transport = prop_oneof![
         (0..3u8, 0..2u8).prop_map(|(host, key)| {
             let headers = vec![("K".to_owned(), Secret::new(key.to_string()))];
             let url = format!("https://h{host}.example{}", if key == 0 { "" } else { "/" });
@@ -218,15 +218,15 @@ fn servers() -> impl Strategy<Value = Vec<Server>> {
             TransportConfig::Stdio(StdioConfig { command: "x".into(), args, env: BTreeMap::new(), cwd: None })
         }),
     ];
-    let server = (0..4u8, reach)
-        .prop_map(|(name, reach)| Server::new(format!("s{name}").parse().unwrap(), Scope::Dynamic, reach));
+    let server = (0..4u8, transport)
+        .prop_map(|(name, transport)| Server::new(format!("s{name}").parse().unwrap(), Scope::Dynamic, transport));
     proptest::collection::vec(server, 0..8)
 }
 
 fn text_of(servers: &[Server]) -> String {
     let mut entries = serde_json::Map::new();
     for server in servers {
-        let entry = match &server.reach {
+        let entry = match &server.transport {
             TransportConfig::Http(remote) => {
                 serde_json::json!({"url": remote.url, "headers": {"K": remote.headers[0].1.expose()}})
             }
@@ -252,7 +252,7 @@ proptest! {
         for (index, server) in ready.iter().enumerate() {
             for other in &ready[index + 1..] {
                 prop_assert_ne!(&server.name, &other.name);
-                prop_assert_ne!(&server.reach, &other.reach);
+                prop_assert_ne!(&server.transport, &other.transport);
             }
         }
         for found in &loaded.servers {

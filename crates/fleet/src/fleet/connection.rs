@@ -480,7 +480,7 @@ async fn start(
     host_environment: &HostEnvironment,
     managed: Option<Managed>,
 ) -> (Option<Managed>, Result<(), CallError>) {
-    let managed = match (managed, &server.server.reach) {
+    let managed = match (managed, &server.server.transport) {
         // A process that has exited is of no use.
         (Some(running), _) if running.exited().now_or_never().is_none() => Some(running),
         (_, TransportConfig::Managed(manage)) => {

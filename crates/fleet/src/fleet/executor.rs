@@ -46,7 +46,7 @@ fn entries(
     ServerTools::new(ServerToolsParts {
         server: server.name.clone(),
         scope: server.scope,
-        transport: server.reach.kind(),
+        transport: server.transport.kind(),
         settings,
         instructions,
         tools,

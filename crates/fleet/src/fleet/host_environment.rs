@@ -88,7 +88,7 @@ impl HostEnvironment {
         let options = |remote: &RemoteConfig| {
             Ok::<_, String>(RemoteOptions { token_provider, ..self.remote_options(remote, scope, connect)? })
         };
-        Ok(match &server.reach {
+        Ok(match &server.transport {
             TransportConfig::Stdio(launch) => Arc::new(self.stdio(launch, scope)),
             TransportConfig::Http(remote) => {
                 Arc::new(Http::new(&remote.url, options(remote)?).map_err(|error| error.to_string())?)
@@ -162,7 +162,7 @@ impl HostEnvironment {
     /// Returns the token provider of a remote server, unless its configuration already determines its authorization.
     pub(super) fn token_provider(&self, server: &Server) -> Option<Arc<dyn TokenProvider>> {
         let (TransportConfig::Http(remote) | TransportConfig::Sse(remote) | TransportConfig::WebSocket(remote)) =
-            &server.reach
+            &server.transport
         else {
             return None;
         };
@@ -184,7 +184,7 @@ impl HostEnvironment {
         token_provider: Option<&dyn TokenProvider>,
     ) -> Option<AuthFailure> {
         let (TransportConfig::Http(remote) | TransportConfig::Sse(remote) | TransportConfig::WebSocket(remote)) =
-            &server.reach
+            &server.transport
         else {
             return None;
         };

@@ -55,7 +55,7 @@ pub struct ServerSpec {
     /// The server.
     pub server: Server,
     /// Why it does not connect at once; `None` if it does.
-    pub hold: Option<DisabledReason>,
+    pub disabled: Option<DisabledReason>,
 }
 
 /// Why a server of the fleet is not connected. The text explains it to the user.
@@ -114,6 +114,6 @@ impl Default for FleetOptions {
 
 impl From<Server> for ServerSpec {
     fn from(server: Server) -> Self {
-        Self { server, hold: None }
+        Self { server, disabled: None }
     }
 }

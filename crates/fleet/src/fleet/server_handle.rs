@@ -83,7 +83,7 @@ impl ServerHandle {
         let status = ServerStatus {
             name: server.name.clone(),
             scope: server.scope,
-            transport: server.reach.kind(),
+            transport: server.transport.kind(),
             required: server.settings.required,
             state: ServerState::Pending,
             reason: Some(StateReason::Queued),

@@ -277,7 +277,7 @@ async fn server_errors_are_outputs_for_the_model_and_missing_responses_are_error
         outputs.push(read(&Dispatcher::default(), &catalog, "mcp__notes__add", json!({"what": "x"})).await);
     }
     let outputs = outputs.join("\n");
-    assert!(!outputs.contains("hunter2"), "stderr must not reach the model");
+    assert!(!outputs.contains("hunter2"), "stderr must not transport the model");
     insta::assert_snapshot!(outputs, @r#"
     error: `mcp__notes__add`: the server answered with error -32602: no such note
     {"id":7}

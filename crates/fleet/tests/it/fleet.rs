@@ -138,7 +138,7 @@ async fn a_catalog_does_not_change() {
 #[tokio::test(start_paused = true)]
 async fn disabled_held_and_refused_servers_are_never_contacted_and_have_a_reason() {
     let servers = [(); 5].map(|()| Scripted::new(Script::good()));
-    let held = |text, server, hold| ServerSpec { server: in_memory(text, server), hold: Some(hold) };
+    let held = |text, server, disabled| ServerSpec { server: in_memory(text, server), disabled: Some(disabled) };
     let mut off = in_memory("off", &servers[0]);
     off.settings.enabled = false;
     let fleet = Fleet::open(

@@ -182,7 +182,7 @@ impl Endpoint {
         let mut server = Server::new(self.name.clone(), Scope::Dynamic, TransportConfig::Http(remote));
         server.settings.timeout = Some(options.timeout);
         server.settings.connect_timeout = Some(LIST_TIMEOUT);
-        ServerSpec { server, hold: Some(DisabledReason::OnDemand) }
+        ServerSpec { server, disabled: Some(DisabledReason::OnDemand) }
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) async fn connection(probe: &Probe<'_>, has_start_problem: bool) -> Ve
     }
     let name = probe.status.name.as_str();
     let mut findings = Vec::new();
-    let url = servers::remote(&probe.found.server.reach).map(|remote| remote.url.as_str());
+    let url = servers::remote(&probe.found.server.transport).map(|remote| remote.url.as_str());
     // Behind a proxy, name lookup and TCP connections from here say nothing.
     if let Some(url) = url.filter(|url| !network::uses_proxy(url)) {
         match kind {
@@ -95,7 +95,7 @@ fn failure(error: &CallError, kind: &ConnectErrorKind, probe: &Probe<'_>) -> Fin
     let name = probe.status.name.as_str();
     let class = match kind {
         ConnectErrorKind::Spawn(_) => Class::Start,
-        ConnectErrorKind::Ended(_) if probe.found.server.reach.is_local() => Class::Start,
+        ConnectErrorKind::Ended(_) if probe.found.server.transport.is_local() => Class::Start,
         _ => Class::Connection,
     };
     let check = match kind {
@@ -105,11 +105,11 @@ fn failure(error: &CallError, kind: &ConnectErrorKind, probe: &Probe<'_>) -> Fin
         _ if class == Class::Start => "start",
         _ => "handshake",
     };
-    let Server { scope, origin, reach, .. } = &probe.found.server;
+    let Server { scope, origin, transport, .. } = &probe.found.server;
     let header = hints::for_missing_header(error, *scope, origin.as_ref());
     // A sign-in does not replace a header of the entry.
     let fix = match (kind, header) {
-        (ConnectErrorKind::Auth(_), Some(header)) if !has_authorization(reach) => {
+        (ConnectErrorKind::Auth(_), Some(header)) if !has_authorization(transport) => {
             Some(format!("{}; or {header}", hints::sign_in(&probe.status.name, *scope, probe.globals)))
         }
         (_, Some(header)) => Some(header),

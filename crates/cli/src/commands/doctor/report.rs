@@ -58,7 +58,7 @@ fn servers(findings: &[Finding]) -> Vec<Option<&str>> {
 }
 
 fn described(setup: &Setup, name: &str) -> String {
-    setup.loaded.find(name).map(|found| format!(" ({})", found.server.reach.kind())).unwrap_or_default()
+    setup.loaded.find(name).map(|found| format!(" ({})", found.server.transport.kind())).unwrap_or_default()
 }
 
 /// Whether a finding is printed: with `--quiet` only problems and suggestions; quotes and notes only with `--verbose`.

@@ -89,7 +89,7 @@ fn origin(found: &ConfiguredServer) -> String {
 /// Checks the command or the network settings that a server needs.
 pub(super) fn prerequisites(setup: &Setup, probe: &Probe<'_>) -> Vec<Finding> {
     let server = &probe.found.server;
-    match &server.reach {
+    match &server.transport {
         TransportConfig::Stdio(stdio) => command(probe, stdio),
         TransportConfig::Managed(managed) => command(probe, &managed.launch),
         TransportConfig::Http(remote) | TransportConfig::Sse(remote) | TransportConfig::WebSocket(remote) => {

@@ -121,7 +121,7 @@ async fn while_renewing(happens: impl AsyncFnOnce(&Scene)) -> Scene {
         scene.provider.update(|config| config.tokens = TokenFault::None);
         happens(&scene).await;
     };
-    let _ = join(look(&session), then).await;
+    let _ = join(Box::pin(look(&session)), then).await;
     let account = Account { endpoint: scene.provider.url(), profile: "default".to_owned() };
     let kept = scene.store.sign_in(&account).await.unwrap();
     assert_eq!(kept.is_some(), scene.user.visits() == 2, "{kept:?}");

@@ -103,7 +103,7 @@ impl Scene {
         let person = self.person();
         let signs_in = move |SignInRequest { server, required }: SignInRequest| {
             assert_eq!(server.name.as_str(), "docs");
-            let wharf_fleet::TransportConfig::Http(remote) = &server.reach else { panic!("{server:?}") };
+            let wharf_fleet::TransportConfig::Http(remote) = &server.transport else { panic!("{server:?}") };
             let oauth = OAuth::new(&remote.url, person.clone()).unwrap();
             Box::pin(async move {
                 let required = required.unwrap();

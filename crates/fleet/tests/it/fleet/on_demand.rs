@@ -13,7 +13,7 @@ use wharf_testkit::{Script, Scripted, Step, eventually};
 use super::{LONG, in_memory, name, open, summary};
 
 fn on_demand(server: &Scripted) -> Fleet {
-    let spec = ServerSpec { server: in_memory("s", server), hold: Some(DisabledReason::OnDemand) };
+    let spec = ServerSpec { server: in_memory("s", server), disabled: Some(DisabledReason::OnDemand) };
     Fleet::open([spec], FleetOptions::default())
 }
 

@@ -55,8 +55,8 @@ async fn a_server_over_sse_and_a_process_are_used_in_one_run() {
     let server = HttpScripted::new(Script::good());
     let listening = server.listen().await;
     let over_http = at("events", &listening.sse_url());
-    let TransportConfig::Http(remote) = over_http.reach.clone() else { panic!("{over_http:?}") };
-    let events = Server { reach: TransportConfig::Sse(remote), ..over_http };
+    let TransportConfig::Http(remote) = over_http.transport.clone() else { panic!("{over_http:?}") };
+    let events = Server { transport: TransportConfig::Sse(remote), ..over_http };
     let fleet = open([events, child("process", &Script::good(), folder.path())]);
     soon(fleet.settled(LONG)).await;
     assert_eq!(offered(&fleet), ["mcp__events__echo", "mcp__events__add", "mcp__process__echo", "mcp__process__add"]);

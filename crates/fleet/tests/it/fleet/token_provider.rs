@@ -40,7 +40,7 @@ async fn every_remote_transport_uses_the_token_provider() {
         ("sse", TransportConfig::Sse(remote(listening.sse_url()))),
         ("ws", TransportConfig::WebSocket(remote(listening.ws_url()))),
     ];
-    let servers = reaches.map(|(text, reach)| ServerSpec::from(Server::new(name(text), Scope::User, reach)));
+    let servers = reaches.map(|(text, transport)| ServerSpec::from(Server::new(name(text), Scope::User, transport)));
     let host_environment =
         HostEnvironment { sign_ins: Some(Arc::new(|_, _| Some(Arc::new(Token)))), ..HostEnvironment::default() };
     let fleet = Fleet::open(servers, FleetOptions { host_environment, ..FleetOptions::default() });
@@ -55,7 +55,7 @@ async fn an_authorization_header_overrides_the_token_provider() {
     let servers = [HttpScripted::new(Script::good()), HttpScripted::new(Script::good())];
     let (mut plain, _one) = over_http("plain", &servers[0]).await;
     let (mut fixed, _two) = over_http("fixed", &servers[1]).await;
-    let remote = |server: &mut Server, change: &dyn Fn(&mut RemoteConfig)| match &mut server.reach {
+    let remote = |server: &mut Server, change: &dyn Fn(&mut RemoteConfig)| match &mut server.transport {
         TransportConfig::Http(remote) => change(remote),
         _ => panic!("{server:?}"),
     };
@@ -114,7 +114,7 @@ async fn a_recent_authorization_failure_is_cached() {
 
     let asked = server.requests().len();
     let mut other = plain.clone();
-    if let TransportConfig::Http(remote) = &mut other.reach {
+    if let TransportConfig::Http(remote) = &mut other.transport {
         remote.headers = vec![("authorization".to_owned(), Secret::new("Bearer new"))];
     }
     let third = open(&other, "refusals.json");
@@ -151,10 +151,10 @@ async fn the_redactor_learns_tokens_headers_and_variables_of_servers() {
     let (signed_in, _one) = over_http("signed-in", &servers[0]).await;
     let (mut fixed, _two) = over_http("fixed", &servers[1]).await;
     let (mut printed, _three) = over_http("printed", &servers[2]).await;
-    if let TransportConfig::Http(remote) = &mut fixed.reach {
+    if let TransportConfig::Http(remote) = &mut fixed.transport {
         remote.headers = vec![("authorization".to_owned(), Secret::new("Bearer fixed-token"))];
     }
-    if let TransportConfig::Http(remote) = &mut printed.reach {
+    if let TransportConfig::Http(remote) = &mut printed.transport {
         let words = ["/bin/sh", "-c", r#"printf '{"Authorization": "Bearer printed-token"}'"#].map(str::to_owned);
         remote.headers_helper = Some(wharf_config::HeadersHelper { words: words.to_vec(), cwd: None });
     }
