@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use wharf_io::{digest, replace_file, unix_now};
+use wharf_io::{Durability, ReplaceOptions, digest, replace_file, unix_now};
 
 use crate::store::{REPLACE_OPTIONS, StoreError, lock, on_disk};
 
@@ -161,7 +161,10 @@ impl AuthFailureCache {
                 let mut entries = read(&path).entries;
                 change(&mut entries);
                 let text = serde_json::to_vec(&CacheFile { version: VERSION, entries }).unwrap_or_default();
-                let replaced = replace_file(&path, &text, REPLACE_OPTIONS);
+                // Writers wait for each other, so none waits for the disk. A file that a power failure emptied is invalid,
+                // and counts as empty.
+                let options = ReplaceOptions { durability: Durability::Unsynced, ..REPLACE_OPTIONS };
+                let replaced = replace_file(&path, &text, options);
                 replaced.map(drop).map_err(|error| StoreError::disk("write", &path, error))
             })
             .await

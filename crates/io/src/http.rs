@@ -20,6 +20,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{HOST, LOCATION, PROXY_AUTHORIZATION};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+use tokio::time::Instant;
 
 pub use body::{Body, BodyError};
 pub use error::{HttpError, InvalidSettings};
@@ -145,9 +146,7 @@ impl HttpClient {
             let (stream, protocol) = self.inner.route.connect(origin, dial::Offer::Http).await?;
             self.inner.pool.open(origin, stream, protocol).await
         };
-        let opened = tokio::time::timeout(limit, opening).await;
-        let late = || HttpError::Unreachable(format!("no connection to {origin} within {} s", limit.as_secs_f64()));
-        let sender = opened.unwrap_or_else(|_| Err(late()))?;
+        let sender = within(limit, origin, opening).await?;
         self.inner.opened.fetch_add(1, Ordering::Relaxed);
         Ok(sender)
     }
@@ -158,10 +157,26 @@ impl HttpClient {
         let origin = Origin::of(uri)?;
         let limit = self.inner.connect;
         let connecting = self.inner.route.connect(&origin, dial::Offer::Bare);
-        let late = || HttpError::Unreachable(format!("no connection to {origin} within {} s", limit.as_secs_f64()));
-        let (stream, _) = tokio::time::timeout(limit, connecting).await.unwrap_or_else(|_| Err(late()))?;
+        let (stream, _) = within(limit, &origin, connecting).await?;
         self.inner.opened.fetch_add(1, Ordering::Relaxed);
         Ok(stream)
+    }
+}
+
+/// Limits the time to open a connection.
+async fn within<T>(
+    limit: Duration,
+    origin: &Origin,
+    opening: impl Future<Output = Result<T, HttpError>>,
+) -> Result<T, HttpError> {
+    let deadline = Instant::now() + limit;
+    match tokio::time::timeout_at(deadline, opening).await {
+        Ok(Ok(opened)) => Ok(opened),
+        Ok(Err(error)) if Instant::now() < deadline => Err(error),
+        // On a slow machine, the time of one address may end in the same moment.
+        Ok(Err(_)) | Err(_) => {
+            Err(HttpError::Unreachable(format!("no connection to {origin} within {} s", limit.as_secs_f64())))
+        }
     }
 }
 
