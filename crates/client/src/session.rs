@@ -87,7 +87,8 @@ const REMOTE_IDLE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// # Examples
 ///
 /// ```no_run
-/// /// use wharf_client::{NoHost, Session, SessionOptions, Stdio};
+/// use serde_json::json;
+/// use wharf_client::{NoHost, Session, SessionOptions, Stdio};
 /// use wharf_io::Environment;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -47,12 +47,14 @@ enum Ended {
     Open,
 }
 
-/// Reads until the end, or until nothing has arrived for a while.
-async fn read(stream: &mut (impl AsyncRead + Unpin)) -> (Vec<u8>, Ended) {
+/// Reads until the end, or until nothing has arrived for a while after the `expected` number of bytes.
+async fn read(stream: &mut (impl AsyncRead + Unpin), expected: usize) -> (Vec<u8>, Ended) {
     let mut all = Vec::new();
     let mut some = [0; 1024];
     loop {
-        match timeout(Duration::from_millis(100), stream.read(&mut some)).await {
+        // A slow machine may take its time for what has to come.
+        let limit = if all.len() < expected { Duration::from_secs(20) } else { Duration::from_millis(100) };
+        match timeout(limit, stream.read(&mut some)).await {
             Ok(Ok(0)) => return (all, Ended::Cleanly),
             Ok(Ok(length)) => all.extend(&some[..length]),
             Ok(Err(error)) => return (all, Ended::With(error.kind())),
@@ -64,8 +66,14 @@ async fn read(stream: &mut (impl AsyncRead + Unpin)) -> (Vec<u8>, Ended) {
 /// Writes `again` and reads; the same is expected over TCP and in memory.
 async fn check(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), fault: &NetworkFault) {
     let written = stream.write_all(b"again").await;
-    let (bytes, ended) = read(stream).await;
     let unmodified = [&GREETING[..], b"again"].concat();
+    let expected = match fault {
+        NetworkFault::None | NetworkFault::Slice(_) | NetworkFault::Drip(_) => unmodified.len(),
+        NetworkFault::StallAfter(n) => *n,
+        // All others end the connection.
+        _ => usize::MAX,
+    };
+    let (bytes, ended) = read(stream, expected).await;
     match fault {
         NetworkFault::None | NetworkFault::Slice(_) | NetworkFault::Drip(_) => {
             assert_eq!((bytes, ended), (unmodified, Ended::Open), "{fault:?}");
@@ -136,10 +144,10 @@ async fn a_fault_applies_to_its_connection_even_while_it_is_open() {
     for stream in &mut streams {
         stream.write_all(b"again").await.unwrap();
     }
-    assert_eq!(soon(read(&mut streams[1])).await, (b"ag".to_vec(), Ended::Cleanly));
-    assert_eq!(soon(read(&mut streams[0])).await, (b"again".to_vec(), Ended::Open));
+    assert_eq!(soon(read(&mut streams[1], usize::MAX)).await, (b"ag".to_vec(), Ended::Cleanly));
+    assert_eq!(soon(read(&mut streams[0], 5)).await, (b"again".to_vec(), Ended::Open));
     evil.set_fault_for_all(NetworkFault::Refuse);
-    assert_eq!(soon(read(&mut streams[0])).await, (Vec::new(), Ended::With(ErrorKind::ConnectionReset)));
+    assert_eq!(soon(read(&mut streams[0], usize::MAX)).await, (Vec::new(), Ended::With(ErrorKind::ConnectionReset)));
 }
 
 #[tokio::test(start_paused = true)]
