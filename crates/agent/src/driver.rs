@@ -483,10 +483,8 @@ impl Agent {
     fn layers(&self) -> Layers {
         let mut model = self.model_layers.clone();
         model.push(Arc::new(Caching::new(self.middleware.prompt_caching.clone())));
-        model.push(Arc::new(ModelRetry(self.middleware.model_retry.clone())));
-        if let Some(limit) = &self.concurrency_limit {
-            model.push(Arc::new(limit.clone()));
-        }
+        let retry = ModelRetry::new(self.middleware.model_retry.clone(), self.concurrency_limit.clone());
+        model.push(Arc::new(retry));
         if let Some(time) = self.attempt_timeout {
             let policy = self.middleware.model_retry.policy.clone();
             model.push(Arc::new(AttemptTimeout::new(time, policy)));

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use clap_complete::ArgValueCandidates;
 use serde::Serialize;
+use wharf::agent::Model;
 use wharf::fleet::catalog::CatalogNoteKind;
 use wharf::fleet::dispatch::{CallFailure, UserPrompt};
 use wharf::fleet::{Catalog, Dispatcher, Entry, Fleet};
@@ -22,6 +23,7 @@ use crate::failure::{Failure, Subject};
 use crate::globals::Globals;
 use crate::interrupt::guarded;
 use crate::models::choose;
+use crate::models::timeouts::ModelTimeouts;
 use crate::one_shot::{connected_server, print_server_info};
 use crate::term::SETTLE_LIMIT;
 use crate::term::prompt::{SecretFields, is_interactive, user_prompt};
@@ -48,6 +50,8 @@ pub(crate) struct Call {
     /// API key]
     #[arg(short, long, value_name = "MODEL")]
     model: Option<String>,
+    #[command(flatten)]
+    timeouts: ModelTimeouts,
     /// Let the server ask you for passwords and other secrets; what you type is not shown
     #[arg(long)]
     allow_secrets: bool,
@@ -87,8 +91,12 @@ pub(crate) async fn run(globals: &Globals, call: Call) -> Exit {
 /// Returns who answers the server's questions: the user at the terminal. Arguments on stdin take it from the user.
 async fn prompt(globals: &Globals, call: &Call) -> Result<Arc<dyn UserPrompt>, UsageError> {
     let secret_fields = if call.allow_secrets { SecretFields::Allow } else { SecretFields::Refuse };
-    let model = if is_interactive() { choose::for_servers(call.model.as_deref(), globals).await? } else { None };
+    let model = if is_interactive() { sampling_model(globals, call).await? } else { None };
     Ok(Arc::new(ApproveAll(user_prompt(secret_fields, model))))
+}
+
+async fn sampling_model(globals: &Globals, call: &Call) -> Result<Option<Arc<dyn Model>>, UsageError> {
+    choose::for_servers(call.model.as_deref(), call.timeouts.into(), globals).await
 }
 
 /// Reads the arguments from stdin, if they are `-`.

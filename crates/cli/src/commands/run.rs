@@ -19,8 +19,8 @@ use std::time::Duration;
 use wharf::agent::middleware::Middleware;
 use wharf::agent::models::ModelConfig;
 use wharf::agent::{
-    Agent, AgentResult, Checkpoint as _, CheckpointFile, EventSink, Model, OnCheckpointFailure, Run as AgentRun,
-    RunEnd, ServerSummary,
+    Agent, AgentResult, Checkpoint as _, CheckpointFile, EventSink, Model, ModelErrorKind, OnCheckpointFailure,
+    Run as AgentRun, RunEnd, ServerSummary,
 };
 use wharf::fleet::{Dispatcher, Fleet, FleetTools, ServerState, ServerStatus};
 use wharf::{Message, Redactor, Role};
@@ -270,6 +270,8 @@ fn exit_of(result: &AgentResult) -> Exit {
         RunEnd::Completed if result.limit_reached => Exit::Failed,
         RunEnd::Completed if result.final_response.is_some() => Exit::Done,
         RunEnd::Cancelled => Exit::Interrupted,
+        // Like a missing key.
+        RunEnd::ModelFailed(ref error) if error.kind == ModelErrorKind::Auth => Exit::Usage,
         _ => Exit::Failed,
     }
 }

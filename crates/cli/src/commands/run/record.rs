@@ -54,6 +54,7 @@ pub(super) async fn model(
         emulate_tools: run.emulate_tools,
         is_exact: run.strict,
         trust: Trust::of_flag(run.trust),
+        timeouts: run.timeouts.into(),
     };
     let model = choose::model(choice, globals).await?;
     let Some(file) = &run.record else { return Ok((model, RecordMode::Off)) };

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::MissedTickBehavior;
 use wharf::agent::{AgentEvent, AgentResult, Delta, EventSink, Limit, RunEnd};
-use wharf::{Json, ServerInstructions, ServerName, ServerNotice, ToolOutput};
+use wharf::{BlockKind, Json, ServerInstructions, ServerName, ServerNotice, ToolOutput};
 
 use super::activity::{Activity, FRAME_INTERVAL};
 use super::args::Output;
-use super::summary::{model_hint, report_limits, summary};
+use super::summary::{model_hint, report_limits, seconds, summary};
 use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::term::{self, DIM, GREEN, LineQuoter, RED, YELLOW, json_line};
@@ -50,6 +50,9 @@ struct State {
     /// Whether the last message has been streamed in full to where answers go.
     answered: bool,
     thinking: bool,
+    /// Whether thoughts of the current message have been streamed.
+    thought: bool,
+    /// The model, `INTERFACE:NAME`.
     model: String,
     pending_calls: Vec<PendingCall>,
     /// The notices about servers that the model has, and that the user has seen.
@@ -76,7 +79,7 @@ impl State {
         let PendingCall { name, arguments, .. } = self.pending_calls.first()?;
         let more = self.pending_calls.len() - 1;
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        Some(term::name(&format!("{}{more}", shown_call(name, arguments))))
+        Some(term::name(&format!("waiting for {}{more}", shown_call(name, arguments))))
     }
 
     /// Writes streamed text.
@@ -125,6 +128,7 @@ impl Screen {
             streamed: false,
             answered: false,
             thinking: false,
+            thought: false,
             model: String::new(),
             pending_calls: Vec::new(),
             notices: Vec::new(),
@@ -133,9 +137,9 @@ impl Screen {
         Self { quiet, verbose: globals.verbose, stream, animated, state: Mutex::new(state) }
     }
 
-    /// Animates the activity line for as long as it is polled.
+    /// Shows what the run waits for, for as long as it is polled.
     pub(super) async fn watch(&self) -> Infallible {
-        if !self.animated {
+        if self.quiet {
             return std::future::pending().await;
         }
         let mut ticks = tokio::time::interval(FRAME_INTERVAL);
@@ -143,8 +147,10 @@ impl Screen {
         loop {
             ticks.tick().await;
             let mut state = self.state();
-            if !state.open_line {
+            if self.animated && !state.open_line {
                 state.activity.draw();
+            } else if !self.animated {
+                state.activity.mention();
             }
         }
     }
@@ -185,7 +191,10 @@ impl Screen {
             }
             // All limits follow.
             RunEnd::Limit(_) | RunEnd::Cancelled => {}
-            RunEnd::ModelFailed(error) => term::error(&error.to_string(), &[], model_hint(error)),
+            RunEnd::ModelFailed(error) => {
+                let model = self.state().model.clone();
+                term::error(&format!("{model}: {error}"), &[], model_hint(&model, error));
+            }
             RunEnd::ToolFailed(reason) => term::error(reason, &[], None),
             RunEnd::CheckpointFailed(reason) => {
                 let hint = "free some space and --resume, or continue unsaved with --checkpoint-optional";
@@ -212,6 +221,7 @@ impl Screen {
             state.show(&held, stream);
         }
         state.thinking = is_thinking;
+        state.thought |= is_thinking;
         state.streamed |= !is_thinking;
         let shown = state.quoter.push(&term::plain(text));
         state.show(&shown, stream);
@@ -234,6 +244,11 @@ impl Screen {
     fn message(&self, message: &wharf::Message) {
         let is_answer = message.calls().next().is_none();
         let streamed = std::mem::take(&mut self.state().streamed);
+        if !std::mem::take(&mut self.state().thought) && self.verbose && !self.quiet {
+            for thought in message.content.iter().filter_map(thought) {
+                self.line(&term::plain(thought));
+            }
+        }
         let text = message.plain_text();
         self.state().answered = is_answer && streamed;
         if streamed || text.trim().is_empty() {
@@ -310,6 +325,14 @@ impl Screen {
     }
 }
 
+/// Returns the text of a thought.
+fn thought(block: &wharf::Block) -> Option<&str> {
+    match &block.kind {
+        BlockKind::Thinking { text, .. } if !text.trim().is_empty() => Some(text),
+        _ => None,
+    }
+}
+
 /// Quotes what begins a row of stderr like a line of ours.
 fn unlabeled(text: &str) -> String {
     term::unlabeled(text, term::stderr_width())
@@ -328,15 +351,22 @@ fn shown_call(name: &str, arguments: &Json) -> String {
 impl EventSink for Screen {
     fn event(&self, event: AgentEvent) {
         match event {
-            AgentEvent::RunStarted { model, .. } => self.state().model = model,
+            AgentEvent::RunStarted { interface, model, .. } => {
+                self.state().model = term::name(&format!("{interface}:{model}"));
+            }
             AgentEvent::TurnStarted { .. } => {
                 let mut state = self.state();
-                let model = term::plain(&state.model);
-                state.activity.set(Some(model));
+                let wait = format!("waiting for {}", state.model);
+                state.activity.set(Some(wait));
             }
             AgentEvent::Instructions { turn, servers } => self.servers_changed(turn, &servers),
             AgentEvent::ModelDelta(Delta::Text(text)) => self.delta(&text, false),
             AgentEvent::ModelDelta(Delta::Thinking(text)) if self.verbose => self.delta(&text, true),
+            AgentEvent::ModelDelta(Delta::Thinking(_)) => {
+                let mut state = self.state();
+                let wait = format!("{} is thinking", state.model);
+                state.activity.rename(wait);
+            }
             AgentEvent::ModelMessage { message, .. } => {
                 self.state().activity.set(None);
                 self.message(&message);
@@ -356,10 +386,19 @@ impl EventSink for Screen {
             AgentEvent::ToolProgress { progress, total, message, .. } => {
                 self.progress(message.as_deref(), progress, total);
             }
-            AgentEvent::Retry { what, reason, delay, .. } if !self.quiet => {
-                self.state().streamed = false;
+            AgentEvent::Retry { what, reason, delay, attempt, max_attempts } if !self.quiet => {
                 self.close_line();
-                term::warning(&format!("{what}: {reason}; retrying in {:.1} s", delay.as_secs_f64()));
+                let mut state = self.state();
+                (state.streamed, state.thought) = (false, false);
+                let what = if what == "model" { state.model.clone() } else { what };
+                let attempt = format!("attempt {} of {max_attempts}", attempt.saturating_add(1));
+                let delayed = format!("retrying in {} ({attempt})", seconds(delay));
+                state.activity.set_delayed(
+                    format!("{what}: {delayed}"),
+                    delay,
+                    format!("waiting for {what} ({attempt})"),
+                );
+                term::warning(&format!("{what}: {reason}; {delayed}"));
             }
             AgentEvent::Warning { message } if !self.quiet => {
                 self.close_line();

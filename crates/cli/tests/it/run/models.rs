@@ -256,28 +256,6 @@ fn ctrl_c_ends_the_run_with_a_partial_result() {
 }
 
 #[test]
-fn transient_provider_errors_are_retried_and_others_reported() {
-    let server = Server::new(&Script::good());
-    let busy = || {
-        Turn::status(
-            529,
-            &[("retry-after-ms", "1")],
-            r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
-        )
-    };
-    let wrong = Turn::status(
-        401,
-        &[],
-        r#"{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}"#,
-    );
-    let refused = Provider::new([wrong]).run(&server, &["-m", "anthropic:x", "Hi"]);
-    assert!(refused.code == 1 && refused.err.contains("not authorized: invalid x-api-key"), "{}", refused.err);
-    let again = Provider::new([busy(), Turn::text("Hello.")]).run(&server, &["-m", "anthropic:x", "Hi"]);
-    assert_eq!((again.code, again.out.as_str()), (0, "Hello.\n"));
-    assert!(again.err.contains("retrying in"), "{}", again.err);
-}
-
-#[test]
 fn max_cost_limits_a_run() {
     let server = Server::new(&Script::good());
     let expensive = Tokens { input: 1_000_000, output: 100_000, ..Tokens::default() };
