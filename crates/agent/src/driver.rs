@@ -392,10 +392,13 @@ impl Agent {
                 let ToolCall { id, name, arguments } = call.clone();
                 self.sink.event(AgentEvent::ToolStarted { id, name, arguments });
                 let start = Instant::now();
+                let asked_before = turn.time_asked();
                 let span = spans::tool_call(call);
                 let result = next.call(call).instrument(span.clone()).await;
                 spans::tool_result(&span, &result);
-                (*index, call, result, start.elapsed())
+                // The user's time is not the tool's.
+                let asked = turn.time_asked().saturating_sub(asked_before);
+                (*index, call, result, start.elapsed().saturating_sub(asked))
             })
             .collect();
         let mut raised = None;

@@ -14,6 +14,7 @@ pub(crate) mod list;
 mod listing;
 pub(crate) mod login;
 pub(crate) mod logout;
+pub(crate) mod man;
 pub(crate) mod prompt;
 pub(crate) mod prompts;
 pub(crate) mod read;

@@ -42,3 +42,4 @@ pub use transport::{
 };
 pub use wharf_auth::AuthRequired;
 pub use wharf_protocol::{Outcome, RetrySafety};
+pub use wire::{PausableClock, Paused};

@@ -48,6 +48,8 @@ pub(crate) struct Entry {
     pub(crate) origin: SourceLocation,
     /// The server; `None` if one of the problems is an error.
     pub(crate) server: Option<(Server, RawEntry)>,
+    /// The command, the arguments and the URL as written, for an entry without a server.
+    pub(crate) target: RawEntry,
     pub(crate) problems: Vec<Problem>,
     /// Whether unset variables were left in it. Such a server must not run.
     pub(crate) has_unset_variables: bool,
@@ -85,7 +87,9 @@ pub(crate) fn read(key: &str, entry: &Cursor<'_>, context: EntryContext<'_>) -> 
         }
         _ => None,
     };
-    Entry { name, origin, server, problems, has_unset_variables, required, enabled }
+    let is_readable = server.is_none() && name.len() <= MAX_NAME_BYTES;
+    let target = if is_readable { raw_target(entry) } else { RawEntry::default() };
+    Entry { name, origin, server, target, problems, has_unset_variables, required, enabled }
 }
 
 fn read_name(key: &str, entry: &Cursor<'_>, report: &mut Report) -> Option<ServerName> {
@@ -126,6 +130,13 @@ fn read_body(entry: &Cursor<'_>, context: EntryContext<'_>, report: &mut Report)
     let expander = Expander { variables, purpose, is_disabled: !settings.enabled };
     let transport = transport::read(&TransportContext { entry: entry.clone(), scope, base_dir, expander }, report);
     Some(Body { settings, transport })
+}
+
+/// Returns what an invalid entry would start or connect to, as far as it is readable.
+fn raw_target(entry: &Cursor<'_>) -> RawEntry {
+    let as_written = |key: &str| entry.field(key).map(|field| (key.to_owned(), field.node.to_value()));
+    let url = transport::url_field(entry).map(|field| ("url".to_owned(), field.node.to_value()));
+    RawEntry::new(["command", "args"].into_iter().filter_map(as_written).chain(url))
 }
 
 /// Returns the part of an entry that a person approves, before variables are expanded.

@@ -93,6 +93,8 @@ pub struct InvalidEntry {
     pub origin: SourceLocation,
     /// All problems of the entry, including warnings.
     pub problems: Vec<Problem>,
+    /// The command, the arguments and the URL as written, as far as they are readable.
+    pub target: RawEntry,
     /// Whether the entry sets `required`, as far as it is readable.
     pub required: bool,
     /// What disabled it, if anything. The problems of a disabled entry are harmless.

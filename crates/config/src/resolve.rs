@@ -115,6 +115,7 @@ impl Resolver<'_> {
             scope,
             origin: entry.origin.clone(),
             problems: entry.problems.clone(),
+            target: entry.target.clone(),
             required: entry.required,
             disabled: self.invalid_disabled_by(scope, entry),
         });

@@ -61,7 +61,7 @@ pub struct ToolTrace {
     pub is_error: bool,
     /// Why the call failed, if it did.
     pub failed: Option<TraceFailure>,
-    /// Duration in milliseconds, including hooks and approval prompts.
+    /// Duration in milliseconds, including hooks, without the time in which the user was asked questions.
     pub millis: u64,
 }
 

@@ -1,8 +1,10 @@
 //! `wharf call`: call one tool, once. The user who types it approves of it; policy and hooks still apply.
 
 mod progress;
+mod save;
 
 use std::io::Read as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap_complete::ArgValueCandidates;
@@ -29,10 +31,13 @@ use crate::term::SETTLE_LIMIT;
 use crate::term::prompt::{SecretFields, is_interactive, user_prompt};
 use crate::{arguments, complete, signature, term};
 use progress::ProgressLine;
+use save::SavedFile;
 use wharf::nearest;
 
 /// How many tools a hint lists.
 const MAX_LISTED_NAMES: usize = 12;
+/// How much of a media type is shown.
+const MAX_TYPE_CHARS: usize = 40;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
@@ -46,6 +51,9 @@ pub(crate) struct Call {
     /// Tool name
     #[arg(add = ArgValueCandidates::new(complete::tools))]
     tool: String,
+    /// Save images and audio clips of the result to a directory
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    save: Option<PathBuf>,
     /// Model for completions that the server requests; you review each one [default: `WHARF_MODEL`, or a provider with an
     /// API key]
     #[arg(short, long, value_name = "MODEL")]
@@ -57,7 +65,7 @@ pub(crate) struct Call {
     allow_secrets: bool,
     /// Arguments: one JSON object, `-` to read it from stdin, or `key=value` pairs. Values are parsed as JSON unless the
     /// tool expects a string
-    #[arg(value_name = "JSON | - | KEY=VALUE")]
+    #[arg(value_name = "JSON | - | KEY=VALUE", add = ArgValueCandidates::new(complete::tool_arguments))]
     arguments: Vec<String>,
 }
 
@@ -142,7 +150,7 @@ async fn resolve<'a>(
     if !globals.quiet {
         warn_unknown(call, &entry, &arguments);
     }
-    if globals.verbose
+    if globals.is_verbose()
         && let Some(session) = fleet.session(&status.name)
     {
         print_server_info(&session);
@@ -260,6 +268,19 @@ fn unknown_tool(call: &Call, catalog: &Catalog, listed: &Listed<Tool>) -> UsageE
     usage_error(format!("{server}: unknown tool `{tool}`"), Some(&hint))
 }
 
+/// Says where images and audio clips were saved, or how to save them.
+fn report_saved(call: &Call, saved: Option<&[SavedFile]>, output: &ToolOutput) {
+    match saved {
+        Some([]) => term::note(&format!("{}: the result has no image and no audio clip to save", call.server)),
+        Some(files) => files.iter().for_each(|SavedFile { file, mime_type, bytes }| {
+            let kind = term::brief(mime_type, MAX_TYPE_CHARS);
+            term::note(&format!("saved {} ({kind}, {bytes} bytes)", file.display()));
+        }),
+        None if save::count(output) > 0 => term::hint("save the images and audio clips to a directory: --save DIR"),
+        None => {}
+    }
+}
+
 /// The layout of `--json`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -269,12 +290,29 @@ struct JsonResult<'a> {
     tool: &'a str,
     is_error: bool,
     result: &'a Json,
+    /// The files of `--save`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    saved: Option<Vec<SavedFile>>,
 }
 
 async fn show(globals: &Globals, resolved: &ResolvedCall<'_>, output: &ToolOutput) -> Exit {
     let Call { server, tool, .. } = resolved.call;
+    let saved = match &resolved.call.save {
+        Some(folder) => match save::save(folder, tool, output) {
+            Ok(saved) => Some(saved),
+            Err(reason) => {
+                // The result is data, whatever happens to its files.
+                if !globals.json {
+                    term::out(term::for_stdout(output.text())).await;
+                }
+                return subject(resolved.call).failed(globals, reason, "answered").await;
+            }
+        },
+        None => None,
+    };
     let written = if globals.json {
-        let result = JsonResult { version: 1, server, tool, is_error: output.is_error, result: &output.raw };
+        let is_error = output.is_error;
+        let result = JsonResult { version: 1, server, tool, is_error, result: &output.raw, saved };
         term::redacted_json(&result, &resolved.redactor).await
     } else {
         let written = term::out(term::for_stdout(output.text())).await;
@@ -283,6 +321,7 @@ async fn show(globals: &Globals, resolved: &ResolvedCall<'_>, output: &ToolOutpu
                 let block = malformed.position + 1;
                 term::warning(&format!("{server}: block {block} of the result: {}", malformed.reason));
             }
+            report_saved(resolved.call, saved.as_deref(), output);
         }
         written
     };

@@ -7,7 +7,7 @@ use wharf::config::{ConfiguredServer, Eligibility, InvalidEntry, Problem, Transp
 use wharf::fleet::ServerStatus;
 
 use super::server_row::{ServerRow, marked};
-use crate::config::describe::{self, SettingSource};
+use crate::config::describe::{self, SettingSource, WrittenTarget};
 use crate::config::{FleetLifetime, ServerSelection, Setup};
 use crate::error::UsageError;
 use crate::exit::Exit;
@@ -99,7 +99,9 @@ async fn show(globals: &Globals, setup: &Setup, found: &ConfiguredServer, status
     if globals.json {
         return term::json(&details).await;
     }
-    term::out(text(&details, status)).await
+    let key = if details.server.transport == Some(TransportKind::Stdio) { "command" } else { "url" };
+    let target = details.server.target.clone().map(|text| WrittenTarget { key, text });
+    term::out(text(&details, &Vec::from_iter(target), status)).await
 }
 
 async fn show_invalid(globals: &Globals, setup: &Setup, invalid: &InvalidEntry) -> Exit {
@@ -116,10 +118,10 @@ async fn show_invalid(globals: &Globals, setup: &Setup, invalid: &InvalidEntry) 
     if globals.json {
         return term::json(&details).await;
     }
-    term::out(text(&details, None)).await
+    term::out(text(&details, &describe::written_targets(&invalid.target), None)).await
 }
 
-fn text(details: &JsonDetails<'_>, status: Option<&ServerStatus>) -> String {
+fn text(details: &JsonDetails<'_>, targets: &[WrittenTarget], status: Option<&ServerStatus>) -> String {
     let row = &details.server;
     let mut lines = vec![term::name(&row.name)];
     let mut line = |key: &str, value: &str| lines.push(format!("  {key:<10} {}", term::name(value)));
@@ -130,9 +132,7 @@ fn text(details: &JsonDetails<'_>, status: Option<&ServerStatus>) -> String {
     if let Some(transport) = row.transport {
         line("transport", transport.as_str());
     }
-    if let Some(target) = &row.target {
-        line(if row.transport == Some(TransportKind::Stdio) { "command" } else { "url" }, target);
-    }
+    targets.iter().for_each(|target| line(target.key, &target.text));
     details.env.iter().for_each(|variable| line("env", &variable.to_string()));
     details.headers.iter().for_each(|header| line("header", &header.to_string()));
     for (key, value) in &details.settings {

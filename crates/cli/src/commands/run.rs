@@ -246,7 +246,10 @@ async fn converse(
     }
     result.servers = fleet.statuses().iter().map(server_status).collect();
     let mut exit = exit_of(&result);
-    if let Err(message) = record_mode.finish() {
+    let recorded = record_mode.finish();
+    // What diverges from a recording fails in the run, too, and is reported once.
+    screen.set_reported(recorded.is_err() && record_mode.is_replay());
+    if let Err(message) = recorded {
         term::error(&message, &[], Some("record it again with --record, or undo what changed"));
         exit = exit.max(Exit::Failed);
     }

@@ -108,7 +108,7 @@ impl ServerRow {
             tools: 0,
             required: entry.required,
             standing: if entry.disabled.is_some() { "disabled" } else { "broken" },
-            target: None,
+            target: describe::written_targets(&entry.target).into_iter().next().map(|target| target.text),
             origin: Some(entry.origin.clone()),
             usability: if entry.disabled.is_some() { Usability::Unused } else { Usability::Invalid },
             crash_cause: None,

@@ -192,7 +192,8 @@ impl Setup {
 
     /// Prints some problems of the configuration: errors always, warnings unless `--quiet`, notes with `--verbose`.
     pub(crate) fn print_problems(&self, is_wanted: impl Fn(&Problem) -> bool) {
-        let Globals { quiet, verbose, .. } = self.globals;
+        let Globals { quiet, .. } = self.globals;
+        let verbose = self.is_verbose();
         if !quiet {
             self.warnings.iter().for_each(|warning| term::warning(warning));
         }
@@ -210,7 +211,7 @@ impl Setup {
     }
 
     pub(crate) fn is_verbose(&self) -> bool {
-        self.globals.verbose
+        self.globals.is_verbose()
     }
 
     /// Whether the configured servers were left out.

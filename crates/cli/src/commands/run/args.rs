@@ -84,6 +84,13 @@ pub(crate) struct Run {
     pub(super) prompt: Option<String>,
 }
 
+impl Run {
+    /// Whether the output is JSON even without `--json`.
+    pub(crate) fn prints_json(&self) -> bool {
+        self.output != Output::Text
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Output {
     /// The answer

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::MissedTickBehavior;
@@ -25,11 +26,14 @@ const VERBOSE_CHARS: usize = 4_000;
 pub(super) struct Screen {
     /// Whether only the answer is shown.
     quiet: bool,
-    verbose: bool,
+    /// How often `--verbose` was given.
+    verbosity: u8,
     /// Where text is streamed to; `None` if only whole messages are shown.
     stream: Option<Stream>,
     /// Whether the activity line is shown.
     animated: bool,
+    /// Whether the reason of a failure was printed already.
+    reported: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -134,7 +138,14 @@ impl Screen {
             notices: Vec::new(),
             activity: Activity::new(!animated),
         };
-        Self { quiet, verbose: globals.verbose, stream, animated, state: Mutex::new(state) }
+        Self {
+            quiet,
+            verbosity: globals.verbose,
+            stream,
+            animated,
+            reported: AtomicBool::new(false),
+            state: Mutex::new(state),
+        }
     }
 
     /// Shows what the run waits for, for as long as it is polled.
@@ -155,12 +166,30 @@ impl Screen {
         }
     }
 
+    /// Sets whether the reason of a failure was printed already.
+    pub(super) fn set_reported(&self, reported: bool) {
+        self.reported.store(reported, Ordering::Relaxed);
+    }
+
+    fn is_verbose(&self) -> bool {
+        self.verbosity > 0
+    }
+
+    /// Returns how much of arguments and outputs is shown.
+    fn max_chars(&self) -> usize {
+        match self.verbosity {
+            0 => BRIEF_CHARS,
+            1 => VERBOSE_CHARS,
+            _ => usize::MAX,
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn progress(&self, message: Option<&str>, progress: f64, total: Option<f64>) {
-        if self.quiet || !self.verbose {
+        if self.quiet || !self.is_verbose() {
             return;
         }
         let part = total.map_or_else(|| progress.to_string(), |total| format!("{progress}/{total}"));
@@ -184,6 +213,7 @@ impl Screen {
         self.close_line();
         match &result.stop {
             RunEnd::Completed if result.final_response.is_some() => {}
+            RunEnd::ModelFailed(_) | RunEnd::ToolFailed(_) if self.reported.load(Ordering::Relaxed) => {}
             RunEnd::Completed => term::error("the model returned no answer", &[], None),
             RunEnd::Refused => term::error("the model refused to answer", &[], None),
             RunEnd::Truncated => {
@@ -244,7 +274,7 @@ impl Screen {
     fn message(&self, message: &wharf::Message) {
         let is_answer = message.calls().next().is_none();
         let streamed = std::mem::take(&mut self.state().streamed);
-        if !std::mem::take(&mut self.state().thought) && self.verbose && !self.quiet {
+        if !std::mem::take(&mut self.state().thought) && self.is_verbose() && !self.quiet {
             for thought in message.content.iter().filter_map(thought) {
                 self.line(&term::plain(thought));
             }
@@ -279,11 +309,11 @@ impl Screen {
             if millis < 1000 { format!("{millis} ms") } else { format!("{}.{} s", millis / 1000, millis % 1000 / 100) };
         let text =
             ToolOutput::from_json(output).map_or_else(|_| output.decode().unwrap_or_default(), |output| output.text());
-        let max_chars = if self.verbose { VERBOSE_CHARS } else { BRIEF_CHARS };
+        let max_chars = self.max_chars();
         self.close_line();
         let called = after_mark(&term::brief(&term::name(&called), max_chars));
         let _ = writeln!(anstream::stderr(), "{style}{mark}{style:#} {called} {DIM}({time}){DIM:#}");
-        if self.verbose {
+        if self.is_verbose() {
             let _ = writeln!(anstream::stderr(), "{DIM}{}{DIM:#}", unlabeled(&indented(&text, max_chars)));
         } else if is_error {
             let _ = writeln!(
@@ -317,7 +347,7 @@ impl Screen {
 
     /// Prints a call that a limit prevented.
     fn call_blocked(&self, name: &str, arguments: &Json, limit: &Limit) {
-        let max_chars = if self.verbose { VERBOSE_CHARS } else { BRIEF_CHARS };
+        let max_chars = self.max_chars();
         let called = after_mark(&term::brief(&term::name(&shown_call(name, arguments)), max_chars));
         let why = term::name(&format!("not called: {limit}"));
         self.close_line();
@@ -361,7 +391,7 @@ impl EventSink for Screen {
             }
             AgentEvent::Instructions { turn, servers } => self.servers_changed(turn, &servers),
             AgentEvent::ModelDelta(Delta::Text(text)) => self.delta(&text, false),
-            AgentEvent::ModelDelta(Delta::Thinking(text)) if self.verbose => self.delta(&text, true),
+            AgentEvent::ModelDelta(Delta::Thinking(text)) if self.is_verbose() => self.delta(&text, true),
             AgentEvent::ModelDelta(Delta::Thinking(_)) => {
                 let mut state = self.state();
                 let wait = format!("{} is thinking", state.model);

@@ -154,7 +154,7 @@ fn text(report: &JsonCheck<'_>, globals: &Globals) -> String {
         ("replicates", report.replicates.to_string()),
     ];
     rows.extend(report.estimate.iter().flat_map(estimate_rows));
-    if globals.verbose {
+    if globals.is_verbose() {
         rows.push(("stages", report.stages.join(" → ")));
     }
     let width = term::terminal_width().map_or(usize::MAX, usize::from).saturating_sub(KEY_WIDTH);
