@@ -150,6 +150,12 @@ pub enum CallErrorKind {
         /// The path and the reason.
         fault: SchemaViolation,
     },
+    /// Checking the arguments against the tool's schema took too long; nothing was sent.
+    #[error("checking the arguments of `{tool}` against its schema took too long")]
+    CheckTimedOut {
+        /// The tool's name.
+        tool: String,
+    },
     /// A header of this call is invalid; nothing was sent.
     #[error("{0}")]
     Headers(InvalidRemote),
@@ -312,6 +318,7 @@ impl CallErrorKind {
         match self {
             CallErrorKind::Connect(_)
             | CallErrorKind::Arguments { .. }
+            | CallErrorKind::CheckTimedOut { .. }
             | CallErrorKind::Headers(_)
             | CallErrorKind::SessionLost { .. }
             | CallErrorKind::SessionReplaced

@@ -10,6 +10,7 @@ use super::budget::Budget;
 use super::object::Object;
 use super::round::{InputRequest, ResultKind, Round};
 use super::sender::Request;
+use super::tasks::created_task;
 use super::{Live, Session};
 use crate::CallErrorKind;
 use crate::wire::HostRequest;
@@ -46,11 +47,11 @@ impl Session {
             let sent = live.sender.send(request, round.as_deref()).await.map_err(|kind| budget.exceeded(kind));
             let result = sent.map_err(|kind| if begun { kind.once_begun() } else { kind })?;
             if !live.sender.is_modern() {
-                if !request.expects_task {
-                    return Ok(result);
-                }
+                // A server may answer at once although a task was requested.
+                let task = if request.expects_task { created_task(&result) } else { None };
+                let Some(task) = task else { return Ok(result) };
                 request.begun = true;
-                let following = Box::pin(self.follow_task(live, &result, request, budget));
+                let following = Box::pin(self.follow_task(live, &task, request, budget));
                 return self.until_closed(following).await;
             }
             let kind = ResultKind::read(&result);
