@@ -54,7 +54,7 @@ async fn get_server(globals: &Globals, get: &Get) -> Result<Exit, UsageError> {
         return Ok(if invalid.disabled.is_some() { written } else { Exit::Usage });
     }
     let Some(found) = setup.loaded.find(&get.name) else { return Err(setup.unknown_server(&get.name)) };
-    if get.no_connect || found.standing != Eligibility::Ready {
+    if get.no_connect || found.eligibility != Eligibility::Ready {
         return Ok(show(globals, &setup, found, None).await);
     }
     let fleet = setup.open(selection, FleetLifetime::Recheck)?;
@@ -73,7 +73,7 @@ async fn get_server(globals: &Globals, get: &Get) -> Result<Exit, UsageError> {
 
 fn shadowed(setup: &Setup, name: &str) -> Vec<ServerRow> {
     let is_shadowed = |found: &&ConfiguredServer| {
-        found.server.name.as_str() == name && matches!(found.standing, Eligibility::Shadowed { .. })
+        found.server.name.as_str() == name && matches!(found.eligibility, Eligibility::Shadowed { .. })
     };
     setup.loaded.servers.iter().filter(is_shadowed).map(|found| ServerRow::new(found, None)).collect()
 }

@@ -56,7 +56,7 @@ fn set(globals: &Globals, name: &str, switch: Switch) -> Result<(&'static str, O
     editor.save()?;
     let setup = Setup::read(globals)?;
     if let Some(found) = setup.loaded.find(name) {
-        return Ok((found.standing.as_str(), describe::reason(found)));
+        return Ok((found.eligibility.as_str(), describe::reason(found)));
     }
     let row = setup.loaded.find_broken(name).map(ServerRow::invalid);
     Ok(row.map_or(("broken", None), |row| (row.standing, row.reason)))
