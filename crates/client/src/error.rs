@@ -204,7 +204,7 @@ pub enum CallErrorKind {
         /// The method that the server requested.
         method: String,
         /// The reason for not answering it.
-        reason: String,
+        reason: InputFailure,
     },
     /// The server kept requesting input, however often it got some.
     #[error("the server still requests input after {0} rounds")]
@@ -271,6 +271,20 @@ impl HttpStatus {
     pub fn refused(&self) -> bool {
         matches!(self.status, 300..=407 | 410..=499) || (self.status == 503 && self.retry_after.is_some())
     }
+}
+
+/// Why a host did not answer a request of a server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InputFailure {
+    /// The host does not support the request.
+    #[error("this host does not support it")]
+    Unsupported,
+    /// The host took too long.
+    #[error("the host did not answer in time")]
+    TimedOut,
+    /// The host refused, for this reason.
+    #[error("{0}")]
+    Refused(String),
 }
 
 /// The deadlines of a call.
