@@ -1,8 +1,6 @@
 //! Adds the commit and its date to the version: from git in a checkout, or from the environment of a packager. Without
 //! both, as in an unpacked archive, the version has only its number.
 
-#![expect(clippy::print_stdout, reason = "cargo reads the output of build scripts")]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -27,7 +27,7 @@ pub(crate) fn unapproved_servers() -> Vec<CompletionCandidate> {
     let Some(setup) = setup() else { return Vec::new() };
     let needs_approval =
         |standing: &Eligibility| matches!(standing, Eligibility::NeedsApproval(_) | Eligibility::ApprovalChanged(_));
-    let unapproved = setup.loaded.servers.iter().filter(|found| needs_approval(&found.standing));
+    let unapproved = setup.loaded.servers.iter().filter(|found| needs_approval(&found.eligibility));
     unapproved.map(|found| CompletionCandidate::new(found.server.name.as_str())).collect()
 }
 

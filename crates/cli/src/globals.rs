@@ -6,7 +6,6 @@ use clap_complete::{ArgValueCandidates, CompletionCandidate};
 use wharf::ProtocolMode;
 
 #[derive(Clone, Debug, Default, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[command(next_help_heading = "Global options")]
 #[expect(clippy::doc_markdown, reason = "clap prints these texts as they are")]
 pub(crate) struct Globals {

@@ -19,8 +19,8 @@ mod wire;
 
 pub use era::{EraCache, InvalidProtocolMode, ProtocolMode};
 pub use error::{
-    CallError, CallErrorKind, ConnectError, ConnectErrorKind, Deadline, Evidence, HttpStatus, RefusalCause,
-    SessionRefusal,
+    CallError, CallErrorKind, ConnectError, ConnectErrorKind, Deadline, Evidence, HttpStatus, InputFailure,
+    RefusalCause, SessionRefusal,
 };
 pub use futures_util::future::BoxFuture;
 pub use health::Health;

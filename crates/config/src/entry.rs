@@ -27,8 +27,8 @@ use crate::server::{Scope, Server, Settings, SourceLocation, TransportConfig};
 
 pub(crate) use self::expander::ReadPurpose;
 
-/// Entries with longer names are not read.
-const MAX_NAME_BYTES: usize = 256;
+/// Entries under longer keys are not read.
+const MAX_KEY_BYTES: usize = 256;
 
 /// How entries are read.
 #[derive(Clone, Copy)]
@@ -73,7 +73,7 @@ pub(crate) fn read(key: &str, entry: &Cursor<'_>, context: EntryContext<'_>) -> 
     let server_name = read_name(key, entry, &mut report);
     let name = server_name.as_ref().map_or(key, ServerName::as_str).to_owned();
     // Every problem repeats the name, so a very long one is not read further.
-    let body = if name.len() > MAX_NAME_BYTES { None } else { read_body(entry, context, &mut report) };
+    let body = if name.len() > MAX_KEY_BYTES { None } else { read_body(entry, context, &mut report) };
     let has_unset_variables = report.has_unset_variables;
     let problems: Vec<Problem> = report.problems.into_iter().map(|problem| problem.of_server(&name)).collect();
     let required = body.as_ref().is_some_and(|body| body.settings.required);
@@ -87,7 +87,7 @@ pub(crate) fn read(key: &str, entry: &Cursor<'_>, context: EntryContext<'_>) -> 
         }
         _ => None,
     };
-    let is_readable = server.is_none() && name.len() <= MAX_NAME_BYTES;
+    let is_readable = server.is_none() && name.len() <= MAX_KEY_BYTES;
     let target = if is_readable { raw_target(entry) } else { RawEntry::default() };
     Entry { name, origin, server, target, problems, has_unset_variables, required, enabled }
 }

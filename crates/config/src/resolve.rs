@@ -163,7 +163,7 @@ impl Resolver<'_> {
             let transport = server.transport.clone();
             resolution.used.push(UsedServer { name: server.name.clone(), scope: server.scope, signature, transport });
         }
-        resolution.servers.push(ConfiguredServer { server, standing: eligibility, written: raw, lock });
+        resolution.servers.push(ConfiguredServer { server, eligibility, written: raw, lock });
     }
 
     /// Returns why a disabled server may not be enabled temporarily.

@@ -122,7 +122,7 @@ pub enum TraceStep {
     ServerDown {
         /// The server's name.
         server: ServerName,
-        /// Its state and the reason.
+        /// Why it is not connected.
         reason: String,
     },
     /// The arguments do not match the schema, or were not checked in time. The tool was not called.

@@ -148,7 +148,7 @@ fn waiting<'a>(
 }
 
 fn needed_approval(found: &ConfiguredServer) -> Option<&Approval> {
-    match &found.standing {
+    match &found.eligibility {
         Eligibility::NeedsApproval(approval) | Eligibility::ApprovalChanged(approval) => Some(approval),
         _ => None,
     }
@@ -164,7 +164,7 @@ fn not_waiting(globals: &Globals, found: &ConfiguredServer) -> Result<(), UsageE
             None,
         ));
     }
-    if found.standing != Eligibility::Ready {
+    if found.eligibility != Eligibility::Ready {
         let reason = describe::reason(found).unwrap_or_default();
         return Err(usage_error(format!("server `{name}` would not be used: {reason}"), None));
     }

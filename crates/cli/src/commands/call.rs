@@ -167,7 +167,7 @@ async fn resolve<'a>(
 
 /// Warns about arguments that the schema does not know. A server may ignore them, and then a misspelled one is lost.
 fn warn_unknown(call: &Call, entry: &Entry, arguments: &Json) {
-    for UnknownArgument { name, near } in arguments::unknown(arguments, &entry.input_schema) {
+    for UnknownArgument { name, near } in arguments::unknown(arguments, &entry.tool.input_schema) {
         term::warning(&format!("{}: `{}` has no argument `{}`", call.server, call.tool, term::name(&name)));
         if let Some(near) = near {
             term::hint(&format!("did you mean `{near}`?"));

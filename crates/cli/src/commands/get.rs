@@ -54,7 +54,7 @@ async fn get_server(globals: &Globals, get: &Get) -> Result<Exit, UsageError> {
         return Ok(if invalid.disabled.is_some() { written } else { Exit::Usage });
     }
     let Some(found) = setup.loaded.find(&get.name) else { return Err(setup.unknown_server(&get.name)) };
-    if get.no_connect || found.standing != Eligibility::Ready {
+    if get.no_connect || found.eligibility != Eligibility::Ready {
         return Ok(show(globals, &setup, found, None).await);
     }
     let fleet = setup.open(selection, FleetLifetime::Recheck)?;
@@ -73,7 +73,7 @@ async fn get_server(globals: &Globals, get: &Get) -> Result<Exit, UsageError> {
 
 fn shadowed(setup: &Setup, name: &str) -> Vec<ServerRow> {
     let is_shadowed = |found: &&ConfiguredServer| {
-        found.server.name.as_str() == name && matches!(found.standing, Eligibility::Shadowed { .. })
+        found.server.name.as_str() == name && matches!(found.eligibility, Eligibility::Shadowed { .. })
     };
     setup.loaded.servers.iter().filter(is_shadowed).map(|found| ServerRow::new(found, None)).collect()
 }
@@ -132,7 +132,9 @@ fn text(details: &JsonDetails<'_>, targets: &[WrittenTarget], status: Option<&Se
     if let Some(transport) = row.transport {
         line("transport", transport.as_str());
     }
-    targets.iter().for_each(|target| line(target.key, &target.text));
+    for target in targets {
+        line(target.key, &target.text);
+    }
     details.env.iter().for_each(|variable| line("env", &variable.to_string()));
     details.headers.iter().for_each(|header| line("header", &header.to_string()));
     for (key, value) in &details.settings {

@@ -71,7 +71,7 @@ struct Tooling<'a> {
 }
 
 pub(crate) async fn run(globals: &Globals, mut run: Run) -> Exit {
-    match prompt::read(&run, globals).await {
+    match prompt::read(&run).await {
         Ok(prompt) => run.prompt = prompt,
         Err(error) => return term::usage_error(&error),
     }

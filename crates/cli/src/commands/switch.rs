@@ -44,7 +44,9 @@ pub(crate) async fn run(globals: &Globals, servers: ServersArg, switch: Switch) 
         return term::json(&JsonSwitched { version: 1, servers }).await;
     }
     if !globals.quiet {
-        servers.iter().for_each(|server| report(server, switch));
+        for server in &servers {
+            report(server, switch);
+        }
     }
     Exit::Done
 }
@@ -76,12 +78,11 @@ fn set(globals: &Globals, names: &[String], switch: Switch) -> Result<Vec<Switch
     editor.save()?;
     let setup = Setup::read(globals)?;
     let switched = |name: &String| {
-        let (standing, reason) = match setup.loaded.find(name) {
-            Some(found) => (found.standing.as_str(), describe::reason(found)),
-            None => {
-                let row = setup.loaded.find_broken(name).map(ServerRow::invalid);
-                row.map_or(("broken", None), |row| (row.standing, row.reason))
-            }
+        let (standing, reason) = if let Some(found) = setup.loaded.find(name) {
+            (found.eligibility.as_str(), describe::reason(found))
+        } else {
+            let row = setup.loaded.find_broken(name).map(ServerRow::invalid);
+            row.map_or(("broken", None), |row| (row.standing, row.reason))
         };
         Switched { name: name.clone(), standing, reason }
     };

@@ -190,7 +190,7 @@ fn referenced_variables(text: &str) -> Vec<String> {
 /// Returns why a server is not used; `None` if it is.
 pub(crate) fn reason(found: &ConfiguredServer) -> Option<String> {
     let name = &found.server.name;
-    Some(match &found.standing {
+    Some(match &found.eligibility {
         Eligibility::Ready => return None,
         Eligibility::NeedsApproval(_) => format!("needs approval: wharf approve {name}"),
         Eligibility::ApprovalChanged(_) => format!("changed since approval: wharf approve {name}"),

@@ -166,7 +166,7 @@ impl Setup {
     /// Checks that the command line fits the configuration.
     fn check(&self) -> Result<(), UsageError> {
         let Loaded { servers, broken, .. } = &self.loaded;
-        for ConfiguredServer { server, standing, .. } in
+        for ConfiguredServer { server, eligibility, .. } in
             servers.iter().filter(|found| found.server.scope == Scope::Dynamic)
         {
             let configured = |found: &&ConfiguredServer| {
@@ -183,7 +183,7 @@ impl Setup {
                     Some("choose another name, or ignore configured servers with --only-mcp"),
                 ));
             }
-            if let Eligibility::Refused(reason) = standing {
+            if let Eligibility::Refused(reason) = eligibility {
                 return Err(usage_error(format!("server `{}` is not allowed: {reason}", server.name), None));
             }
         }

@@ -97,7 +97,11 @@ pub(crate) async fn for_servers(
     let providers = Providers { variable: &from_env, http: &http, emulate_tools: false, timeouts };
     let Some(name) = named(None).or_else(|| providers.pick().map(|spec| spec.to_string())) else { return Ok(None) };
     // A model that the command may not even need must not stop it.
-    Ok(model(choice(&name), globals).await.ok())
+    let chosen = model(choice(&name), globals).await;
+    if let (Err(error), false) = (&chosen, globals.quiet) {
+        term::warning(&format!("servers get no completions: {}", error.message));
+    }
+    Ok(chosen.ok())
 }
 
 /// Returns an embedding model. The rules for its key are those of other models.

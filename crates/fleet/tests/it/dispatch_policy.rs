@@ -117,8 +117,8 @@ fn argument_terms_look_into_arrays_and_ignore_case() {
 
 #[tokio::test]
 async fn path_rules_hold_for_every_spelling_of_a_path() {
-    let policy = json!({"mode": "cautious", "deny": ["arg.path=/etc/*"],
-        "allow": ["arg.path=/home/me/project/*", "arg.path=src/*", "arg.note=* !arg.note=/root/*"]});
+    let policy = json!({"mode": "cautious", "deny": ["arg.path=/etc/*", "arg.path=src/secret/*"],
+        "allow": ["arg.path=/home/me/project/*", "arg.path=src/*", "arg.note=* !arg.note=/root/* !arg.note=*/.ssh/*"]});
     let policy: Policy = serde_json::from_value(policy).unwrap();
     let tools = json!([{"name": "t", "inputSchema": {}}]);
     let fake = Fake::echo();
@@ -140,6 +140,7 @@ async fn path_rules_hold_for_every_spelling_of_a_path() {
         json!(" /etc/passwd"),
         json!({"p": "/etc/passwd"}),
         json!([{"p": ["/tmp//../etc/passwd"]}]),
+        json!("src//secret/key"),
     ] {
         assert_eq!(outcome(json!({"path": path})).await, "denied", "{path}");
     }
@@ -150,6 +151,7 @@ async fn path_rules_hold_for_every_spelling_of_a_path() {
         assert_eq!(outcome(json!({"path": path})).await, "called", "{path}");
     }
     assert_eq!(outcome(json!({"note": "//root/x"})).await, "asked");
+    assert_eq!(outcome(json!({"note": "../../.ssh/id_rsa"})).await, "asked");
     assert_eq!(outcome(json!({"note": {"n": "/root/x"}})).await, "asked");
     assert_eq!(outcome(json!({"note": "a // b"})).await, "called");
 }

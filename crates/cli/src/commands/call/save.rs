@@ -128,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    fn output(blocks: serde_json::Value) -> ToolOutput {
+    fn output(blocks: &serde_json::Value) -> ToolOutput {
         ToolOutput::from_json(&Json::from(json!({ "content": blocks }))).unwrap()
     }
 
@@ -136,7 +136,7 @@ mod tests {
     fn a_server_chooses_neither_the_place_nor_the_extension_of_a_file() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("new");
-        let hostile = output(json!([
+        let hostile = output(&json!([
             {"type": "image", "data": "aGk=", "mimeType": "image/PNG; q=1"},
             {"type": "text", "text": "not saved"},
             {"type": "image", "data": "aGk", "mimeType": "image/../../../etc/passwd"},
@@ -158,7 +158,7 @@ mod tests {
         let path = |name: &str| folder.path().join(name);
         std::fs::write(path("t.png"), "mine").unwrap();
         std::os::unix::fs::symlink(path("elsewhere"), path("t-2.png")).unwrap();
-        let image = || output(json!([{"type": "image", "data": "aGk=", "mimeType": "image/png"}]));
+        let image = || output(&json!([{"type": "image", "data": "aGk=", "mimeType": "image/png"}]));
         assert_eq!(save(folder.path(), "t", &image()).unwrap()[0].file, path("t-3.png"));
         assert_eq!((std::fs::read(path("t.png")).unwrap(), path("elsewhere").exists()), (b"mine".to_vec(), false));
     }
@@ -167,9 +167,9 @@ mod tests {
     fn nothing_is_written_if_one_part_is_invalid_or_there_are_too_many() {
         let folder = tempfile::tempdir().unwrap();
         let image = |data: &str| json!({"type": "image", "data": data, "mimeType": "image/png"});
-        let invalid = output(json!([image("aGk="), image("?")]));
+        let invalid = output(&json!([image("aGk="), image("?")]));
         assert!(save(folder.path(), "t", &invalid).unwrap_err().starts_with("invalid base64"));
-        let many = output(vec![image("aGk="); MAX_FILES + 1].into());
+        let many = output(&vec![image("aGk="); MAX_FILES + 1].into());
         assert!(save(folder.path(), "t", &many).unwrap_err().contains("at most 32 are saved"));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
