@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use wharf::fleet::{ServerState, ServerStatus};
-use wharf::{CallError, CallErrorKind, ConnectErrorKind, Evidence, Json};
+use wharf::{CallError, CallErrorKind, ConnectErrorKind, Evidence, Json, Redactor};
 
 use crate::exit::Exit;
 use crate::globals::Globals;
@@ -90,6 +90,8 @@ pub(crate) struct Failure<'a> {
     pub(crate) error: &'a CallError,
     /// A better hint than the one for the error alone.
     pub(crate) hint: Option<String>,
+    /// Removes the secrets of the server from JSON: its stderr may contain its environment.
+    pub(crate) redactor: Redactor,
 }
 
 impl<'a> Subject<'a> {
@@ -130,10 +132,10 @@ impl<'a> Subject<'a> {
 impl Failure<'_> {
     /// Prints the failure and returns its exit code.
     pub(crate) async fn report(self, globals: &Globals, subject: Subject<'_>) -> Exit {
-        let Self { remote, error, hint } = self;
+        let Self { remote, error, hint, redactor } = self;
         print(error, hint, remote);
         if globals.json {
-            term::json(&JsonFailure { subject, error: JsonError::from(error) }).await;
+            term::redacted_json(&JsonFailure { subject, error: JsonError::from(error) }, &redactor).await;
         }
         Exit::from(&error.kind)
     }

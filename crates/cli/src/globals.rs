@@ -30,7 +30,7 @@ pub(crate) struct Globals {
     /// Limit the time a server may take to start, in seconds [default: 30]
     #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) connect_timeout: Option<f64>,
-    /// Project directory [default: the nearest one with a .mcp.json, or the repository root]
+    /// Project directory [default: the nearest one with a .mcp.json or local servers, or the repository root]
     #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) project: Option<PathBuf>,
     /// Root directory for all user state [default: the XDG directories] [env: WHARF_CONFIG_ROOT]

@@ -62,7 +62,8 @@ pub(crate) async fn connected_server(
         return Err(Exit::from(&status));
     };
     let hint = hints::for_denied_access(error, status.scope, globals);
-    Err(Failure { remote: status.transport.is_remote(), error, hint }.report(globals, subject).await)
+    let failure = Failure { remote: status.transport.is_remote(), error, hint, redactor: fleet.redactor() };
+    Err(failure.report(globals, subject).await)
 }
 
 /// Returns the exit code for required servers that are not connected. A disabled server is not required.

@@ -203,7 +203,7 @@ fn subject(call: &Call) -> Subject<'_> {
 
 /// Reports a call without an answer of the tool.
 async fn report_failure(globals: &Globals, resolved: &ResolvedCall<'_>, cause: CallFailure) -> Exit {
-    let ResolvedCall { call, entry, remote, .. } = resolved;
+    let ResolvedCall { call, entry, remote, redactor, .. } = resolved;
     let error = match cause {
         CallFailure::Error(error) => error,
         CallFailure::Arguments(fault) => {
@@ -237,7 +237,8 @@ async fn report_failure(globals: &Globals, resolved: &ResolvedCall<'_>, cause: C
         // It does not fit the schema, but it is all the server returned.
         term::out(term::for_stdout(output.text())).await;
     }
-    Failure { remote: *remote, error: &error, hint }.report(globals, subject(call)).await
+    let redactor = redactor.clone();
+    Failure { remote: *remote, error: &error, hint, redactor }.report(globals, subject(call)).await
 }
 
 fn unknown_tool(call: &Call, catalog: &Catalog, listed: &Listed<Tool>) -> UsageError {

@@ -43,11 +43,14 @@ pub(crate) async fn run(globals: &Globals, prompt: Prompt) -> Exit {
         let fetched = fetch(fleet, &prompt).await;
         drop(progress);
         match fetched {
-            Ok(result) if globals.json => term::json(&JsonPrompt { subject, result: &result }).await,
+            Ok(result) if globals.json => {
+                term::redacted_json(&JsonPrompt { subject, result: &result }, &fleet.redactor()).await
+            }
             Ok(result) => show(&prompt, &result).await,
             Err(FetchError::Usage(error)) => term::usage_error(&error),
             Err(FetchError::Call(error)) => {
-                Failure { remote, error: &error, hint: None }.report(globals, subject).await
+                let redactor = fleet.redactor();
+                Failure { remote, error: &error, hint: None, redactor }.report(globals, subject).await
             }
         }
     })

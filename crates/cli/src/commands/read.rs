@@ -42,12 +42,15 @@ pub(crate) async fn run(globals: &Globals, read: Read) -> Exit {
         let result = fleet.read(&status.name, &read.uri).await;
         drop(progress);
         match result {
-            Ok(result) if globals.json => term::json(&JsonResource { subject, result: &result }).await,
+            Ok(result) if globals.json => {
+                term::redacted_json(&JsonResource { subject, result: &result }, &fleet.redactor()).await
+            }
             Ok(result) => put(globals, &read, &result).await,
             Err(ListingError::Call(error)) => {
                 let hint = matches!(error.kind, CallErrorKind::Server { .. })
                     .then(|| format!("list resources: wharf resources {}", read.server));
-                Failure { remote: status.transport.is_remote(), error: &error, hint }.report(globals, subject).await
+                let (remote, redactor) = (status.transport.is_remote(), fleet.redactor());
+                Failure { remote, error: &error, hint, redactor }.report(globals, subject).await
             }
             Err(other) => term::usage_error(&usage_error(other.to_string(), None)),
         }

@@ -46,7 +46,7 @@ use stream::Stream;
 /// How long calls in flight may take to finish after an interruption.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a run waits before it says for whom.
+/// The delay before the awaited servers are printed.
 const ANNOUNCE_AFTER: Duration = Duration::from_secs(1);
 /// How long the first turn waits for required servers. Each has its own connect timeout; this covers the queue before it.
 const REQUIRED_SERVERS_TIMEOUT: Duration = Duration::from_secs(10 * 60);
@@ -240,7 +240,9 @@ async fn converse(
     for (index, refused) in tool_traces.iter().enumerate().filter(|(_, trace)| trace.is_refused()) {
         // A call that did not run may have been retried. It has one result.
         let is_retried = || tool_traces[index + 1..].iter().any(|later| later.id == refused.id);
-        if !refused.is_not_run() || !is_retried() {
+        // An attempt before it may have run.
+        let has_run = || tool_traces.iter().any(|other| other.id == refused.id && !other.is_refused());
+        if !refused.is_not_run() || !(is_retried() || has_run()) {
             result.metrics.count_refused(&refused.name);
         }
     }
@@ -291,11 +293,12 @@ fn server_status(status: &ServerStatus) -> ServerSummary {
 /// Waits for required servers, and for a limited time for the others.
 async fn wait(globals: &Globals, run: &Run, fleet: &Fleet) -> Result<(), Vec<ServerStatus>> {
     let waiting = async {
-        let both = async {
+        let others = async {
             fleet.settled(run.wait).await;
+            Ok(())
         };
-        // The time for the others runs from the start, too.
-        tokio::join!(fleet.needed(run.strict, REQUIRED_SERVERS_TIMEOUT), both).0
+        // The time for the others runs from the start, too, and ends with the failure of a required server.
+        tokio::try_join!(fleet.needed(run.strict, REQUIRED_SERVERS_TIMEOUT), others).map(|_| ())
     };
     tokio::pin!(waiting);
     // Dropping the display erases it before anything else is printed.
@@ -324,10 +327,16 @@ async fn wait(globals: &Globals, run: &Run, fleet: &Fleet) -> Result<(), Vec<Ser
 async fn announce(globals: &Globals, run: &Run, fleet: &Fleet) -> Infallible {
     tokio::time::sleep(ANNOUNCE_AFTER).await;
     let statuses = fleet.statuses();
-    let awaited: Vec<&str> =
-        statuses.iter().filter(|status| !status.settled).map(|status| status.name.as_str()).collect();
-    if !awaited.is_empty() && !globals.quiet && !StartupDisplay::is_shown(globals.quiet) {
-        term::note(&format!("waiting up to {} s for {}", run.wait.as_secs_f64(), awaited.join(", ")));
+    let awaited = |is_required: bool| -> Vec<&str> {
+        let unsettled = statuses.iter().filter(|status| !status.settled);
+        unsettled.filter(|s| (s.required || run.strict) == is_required).map(|status| status.name.as_str()).collect()
+    };
+    if !globals.quiet && !StartupDisplay::is_shown(globals.quiet) {
+        for (names, limit) in [(awaited(true), REQUIRED_SERVERS_TIMEOUT), (awaited(false), run.wait)] {
+            if !names.is_empty() {
+                term::note(&format!("waiting up to {} s for {}", limit.as_secs_f64(), names.join(", ")));
+            }
+        }
     }
     std::future::pending().await
 }

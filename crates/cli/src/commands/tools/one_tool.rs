@@ -56,7 +56,7 @@ pub(super) async fn show(fleet: &Fleet, globals: &Globals, server: &str, tool: &
         let Entry { tool, name, description, input_schema, hints, .. } = &**entry;
         let tool = &tool.raw;
         let shown = JsonTool { version: 1, server, tool, name, description, input_schema, hints: *hints, example };
-        return term::json(&shown).await;
+        return term::redacted_json(&shown, &fleet.redactor()).await;
     }
     let width = term::terminal_width().map_or(PIPE_WIDTH, usize::from);
     term::out(page(entry, &schema, &example, width)).await

@@ -102,3 +102,18 @@ fn a_tool_of_a_server_that_is_down_is_reported_as_such() {
     assert!(step["reason"].as_str().unwrap().contains("exited with status 3"), "{step}");
     assert!(!ran.out.contains("broken"), "the model does not read what the server wrote");
 }
+
+#[test]
+fn the_failure_of_a_required_server_is_not_delayed_by_a_slow_one() {
+    let silent = Server::new(&Script::good().on("initialize", [Step::Wait(120_000)]));
+    let line = silent.command_line();
+    let words: Vec<&str> = line.split(' ').collect();
+    let slow = json!({"command": words[0], "args": &words[1..], "protocol": "legacy"});
+    let person = Person::new().with(USER, "slow", &slow);
+    let person = person.with(USER, "gone", &json!({"command": "no-such-server", "required": true}));
+    person.write("project/turns.yaml", "- text: done");
+    // The slow server would be awaited for longer than a test may take.
+    let ran = person.run(&["run", "-m", "scripted:turns.yaml", "go", "--wait", "300"]);
+    assert_eq!(ran.code, 4, "{}", ran.err);
+    assert!(ran.err.contains("no-such-server"), "{}", ran.err);
+}

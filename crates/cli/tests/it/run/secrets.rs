@@ -60,15 +60,22 @@ fn secrets_of_a_server_are_not_in_the_json_of_calls_and_tools() {
     let script = Script::good().any_tool("leak").on("tools/list", [Step::Result(json!({"tools": [tool]}))]);
     let server = Server::new(&script.on_call("leak", [Step::Text(format!("my token is {TOKEN}"))]));
     let env = format!("API_TOKEN={TOKEN}");
-    for (arguments, expected) in
-        [(&["call", "s", "leak", "--json"][..], "my token is [secret]"), (&["tools", "--json"], "Uses [secret].")]
-    {
+    for (arguments, expected) in [
+        (&["call", "s", "leak", "--json"][..], "my token is [secret]"),
+        (&["tools", "--json"], "Uses [secret]."),
+        (&["tools", "s", "leak", "--json"], "Uses [secret]."),
+    ] {
         let ran = server.run(&[arguments, &["--env", &env]].concat());
         assert_eq!(ran.code, 0, "{}", ran.err);
         assert!(ran.out.contains(expected) && !ran.out.contains("t0k-abc"), "{}", ran.out);
     }
     // A person who calls a server of their own gets what it returned.
     assert_eq!(server.run(&["call", "s", "leak", "--env", &env]).out, format!("my token is {TOKEN}\n"));
+
+    let script = Script::good().any_tool("die");
+    let dying = Server::new(&script.on_call("die", [Step::Stderr(format!("API_TOKEN={TOKEN}")), Step::Exit(1)]));
+    let ran = dying.run(&["call", "s", "die", "--json", "--env", &env]);
+    assert!(ran.code != 0 && ran.out.contains("API_TOKEN=[secret]") && !ran.out.contains("t0k-abc"), "{}", ran.out);
 }
 
 #[test]
