@@ -121,7 +121,10 @@ fn parts(result: &Json, uri: &str) -> Result<Vec<Part>, String> {
         let title = raw.mime_type.map(|mime| format!("{title} ({mime})")).unwrap_or(title);
         let body = match (raw.text, raw.blob) {
             (Some(text), _) => Body::Text(text),
-            (None, Some(text)) => Body::Binary(blob::decode(&text).map_err(|error| format!("`blob`: {error}"))?),
+            (None, Some(text)) => {
+                let invalid = |error| format!("invalid base64 in `blob`: {error}");
+                Body::Binary(blob::decode(&text).map_err(invalid)?)
+            }
             (None, None) => return Err("neither `text` nor `blob`".to_owned()),
         };
         Ok(Part { title, body })

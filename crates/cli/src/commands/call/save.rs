@@ -6,6 +6,7 @@
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use base64::DecodeError;
 use serde::Serialize;
 use wharf::{ContentKind, ToolOutput, create_private_folder};
 
@@ -76,9 +77,9 @@ pub(super) fn save(folder: &Path, tool: &str, output: &ToolOutput) -> Result<Vec
         return Err(format!("the result has {found} images and audio clips, and at most {MAX_FILES} are saved"));
     }
     // All of them are decoded before the first is written.
-    let decoded: Result<Vec<_>, String> =
+    let decoded: Result<Vec<_>, _> =
         media(output).map(|media| Ok((media.mime_type, blob::decode(media.data)?))).collect();
-    let decoded = decoded?;
+    let decoded = decoded.map_err(|error: DecodeError| format!("invalid base64: {error}"))?;
     let unwritable = |path: &Path, error: &io::Error| format!("cannot write {}: {error}", path.display());
     if !folder.is_dir() {
         create_private_folder(folder).map_err(|error| unwritable(folder, &error))?;

@@ -138,7 +138,7 @@ fn a_recording_is_private_and_never_replaces_a_readable_file() {
     assert!(refused.err.contains("chmod 600 tape.jsonl"), "{}", refused.err);
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
     assert_eq!(person.run(&record).code, 0);
-    assert!(std::fs::read_to_string(&file).unwrap().starts_with("{\"cassette\":1}"));
+    assert!(std::fs::read_to_string(&file).unwrap().starts_with("{\"cassette\":1,"));
     let before = mode(&person.path("project"));
     for umask in ["000", "077", "277"] {
         std::fs::remove_file(&file).unwrap();
