@@ -5,10 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::ids::{QuestionId, RunId, TrialId};
 use crate::outcome::{UnitResult, Verdict};
 use crate::stats::Attempts;
-use crate::store::{RunStore, StoreError};
-
-/// How many results are read at once.
-const PAGE: u32 = 256;
+use crate::store::{ResultPages, RunStore, StoreError};
 
 /// The results of a run.
 #[derive(Debug, Default)]
@@ -41,17 +38,11 @@ pub(crate) struct QuestionTally {
 impl RunTally {
     pub(crate) async fn read(store: &dyn RunStore, run: &RunId) -> Result<Self, StoreError> {
         let mut tally = Self::default();
-        let mut skip = 0;
-        loop {
-            let page = store.results(run, skip, PAGE).await?;
-            for unit in &page {
-                tally.add(unit);
-            }
-            skip += page.len() as u64;
-            if page.len() < PAGE as usize {
-                return Ok(tally);
-            }
+        let mut pages = ResultPages::new(store, run);
+        while let Some(page) = pages.next().await? {
+            page.iter().for_each(|unit| tally.add(unit));
         }
+        Ok(tally)
     }
 
     pub(crate) fn add(&mut self, unit: &UnitResult) {
@@ -64,9 +55,14 @@ impl RunTally {
 }
 
 impl ModelTally {
-    /// Returns the mean share of passed attempts; every question counts once.
-    pub(super) fn share(&self) -> Option<f64> {
-        mean(self.questions.values().filter_map(QuestionTally::share))
+    /// Returns the questions with scored attempts.
+    pub(super) fn scored_questions(&self) -> BTreeSet<&QuestionId> {
+        self.questions.iter().filter(|(_, question)| question.attempts.scored > 0).map(|(id, _)| id).collect()
+    }
+
+    /// Returns the mean share of passed attempts at these questions; every question counts once.
+    pub(super) fn share_of(&self, questions: &BTreeSet<&QuestionId>) -> Option<f64> {
+        mean(questions.iter().filter_map(|id| self.questions.get(id)?.share()))
     }
 
     #[expect(clippy::cast_precision_loss, reason = "milliseconds are far below 2^52")]
@@ -92,9 +88,10 @@ impl ModelTally {
 
 impl QuestionTally {
     /// Returns the share of the scored attempts that passed.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub(super) fn share(&self) -> Option<f64> {
-        let passes = [(self.attempts.passed, 1.0), (self.attempts.scored - self.attempts.passed, 0.0)];
-        mean(passes.into_iter().flat_map(|(count, value)| std::iter::repeat_n(value, count)))
+        let Attempts { passed, scored, .. } = self.attempts;
+        (scored > 0).then(|| passed as f64 / scored as f64)
     }
 
     pub(super) fn cost(&self) -> Option<f64> {

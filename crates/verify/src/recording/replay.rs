@@ -73,7 +73,7 @@ impl ReplayJournal {
         let key = StepKey { unit, request: step.request.clone(), occurrence: step.occurrence };
         match self.steps.get(&key).cloned() {
             Some(Some(ResultLine { body, failed, usage, millis })) => {
-                Ok(StepStart::Recorded(StepResult { body, failed, usage, millis }))
+                Ok(StepStart::Recorded(StepResult { body, failed, usage, millis, clock: None }))
             }
             Some(None) => Ok(StepStart::Indeterminate),
             None => Err(diverged(step)),

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use wharf_protocol::Usage;
 
-use super::export::{ExportError, Pages};
+use super::export::ExportError;
 use super::questions::BenchmarkText;
 use crate::digest::digest;
 use crate::ids::{QuestionId, RunId, TrialId};
 use crate::outcome::{ModelIdentity, UnitResult, Verdict};
-use crate::store::{RunState, RunStore, RunSummary};
+use crate::store::{ResultPages, RunState, RunStore, RunSummary};
 use sample::{Questions, sample};
 
 /// Version of the log format.
@@ -57,7 +57,7 @@ struct Totals {
 pub async fn inspect_logs(store: &dyn RunStore, run: &RunId) -> Result<Vec<InspectLog>, ExportError> {
     let (found, _) = store.run(run).await?;
     let mut logs: Vec<InspectLog> = Vec::new();
-    let mut pages = Pages::new(store, run);
+    let mut pages = ResultPages::new(store, run);
     while let Some(page) = pages.next().await? {
         for unit in page {
             let known = logs.iter().position(|log| log.model == unit.model.label);
@@ -93,7 +93,7 @@ impl InspectLog {
         // The object stays open: its last key is the list of samples.
         let open = head.strip_suffix('}').unwrap_or(&head);
         write!(out, "{open},\"samples\":[")?;
-        let mut pages = Pages::new(store, run);
+        let mut pages = ResultPages::new(store, run);
         let mut units: Vec<Arc<UnitResult>> = Vec::new();
         let mut is_first = true;
         while let Some(page) = pages.next().await? {

@@ -27,7 +27,8 @@ use crate::outcome::UnitResult;
 use crate::plan::{Trial, Trials};
 use crate::step::{RecordedStep, Recovery, StepRequest, StepResult, StepStart};
 use crate::store::{
-    Claim, ClaimedTrial, Commit, Lease, NewRun, Progress, Rerun, RunState, RunStore, RunSummary, StoreError,
+    Claim, ClaimedTrial, Commit, Lease, NewRun, PlacedResult, Progress, Rerun, RunState, RunStore, RunSummary,
+    StoreError,
 };
 
 use writer::Writer;
@@ -138,10 +139,10 @@ impl RunStore for SqliteStore {
     fn results<'a>(
         &'a self,
         run: &'a RunId,
-        skip: u64,
+        after: Option<u64>,
         limit: u32,
-    ) -> BoxFuture<'a, Result<Vec<Arc<UnitResult>>, StoreError>> {
-        Box::pin(reads::results(&self.readers, run, skip, limit))
+    ) -> BoxFuture<'a, Result<Vec<PlacedResult>, StoreError>> {
+        Box::pin(reads::results(&self.readers, run, after, limit))
     }
 
     fn trials<'a>(&'a self, run: &'a RunId, skip: u64, limit: u32) -> BoxFuture<'a, Result<Vec<Trial>, StoreError>> {

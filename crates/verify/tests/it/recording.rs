@@ -53,8 +53,8 @@ impl Fixture {
     }
 
     async fn digests(&self, run: &RunId) -> Vec<String> {
-        let results = self.store.results(run, 0, 1000).await.unwrap();
-        results.iter().map(|result| result_digest(result, &Redactor::default())).collect()
+        let results = self.store.results(run, None, 1000).await.unwrap();
+        results.iter().map(|placed| result_digest(&placed.result, &Redactor::default())).collect()
     }
 }
 

@@ -38,8 +38,8 @@ async fn continue_work(
 }
 
 async fn results(store: &SqliteStore, run: &RunId) -> Vec<String> {
-    let results = store.results(run, 0, 1000).await.unwrap();
-    results.iter().map(|result| serde_json::to_string(result).unwrap()).collect()
+    let results = store.results(run, None, 1000).await.unwrap();
+    results.iter().map(|placed| serde_json::to_string(&placed.result).unwrap()).collect()
 }
 
 #[tokio::test]
