@@ -93,8 +93,14 @@ pub fn export(benchmark: &Benchmark) -> Export {
         let Some(of) = &question.scenario else { continue };
         let mut omitted = Vec::new();
         scenarios.extend(scenario::write(question, of, &mut omitted).map(|part| json!(part)));
-        if !question.rubric.is_empty() {
-            omitted.push(Omitted::Key { key: "rubric" });
+        for (is_present, key) in [
+            (!question.rubric.is_empty(), "rubric"),
+            (!question.keywords.is_empty(), "keywords"),
+            (question.answer.is_some(), "answer"),
+        ] {
+            if is_present {
+                omitted.push(Omitted::Key { key });
+            }
         }
         let subject = Subject::Scenario(question.id.to_string());
         omissions.extend(omitted.into_iter().map(|omitted| Omission { subject: subject.clone(), omitted }));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ids::{QuestionId, RunId, TrialId};
+use crate::ids::{LastTrial, QuestionId, RunId};
 use crate::outcome::{UnitResult, Verdict};
 use crate::stats::Attempts;
 use crate::store::{ResultPages, RunStore, StoreError};
@@ -21,7 +21,7 @@ pub(crate) struct ModelTally {
     /// The questions, in the order of the plan.
     pub(crate) order: Vec<QuestionId>,
     pub(crate) questions: BTreeMap<QuestionId, QuestionTally>,
-    last_trial: Option<TrialId>,
+    last_trial: LastTrial,
 }
 
 /// The results of a model for a question.
@@ -78,9 +78,7 @@ impl ModelTally {
         question.attempts.passed += usize::from(unit.verdict == Verdict::Passed);
         question.millis.push(unit.millis as f64);
         question.tool_sets.insert(unit.tool_set.clone());
-        // All judges of a trial share its answer. The units of a trial follow each other.
-        if self.last_trial.as_ref() != Some(&unit.trial) {
-            self.last_trial = Some(unit.trial.clone());
+        if self.last_trial.is_new(&unit.trial) {
             question.costs.extend(unit.usage.cost_usd);
         }
     }

@@ -16,7 +16,9 @@ use crate::plan::Trial;
 use crate::step::{RecordedStep, StepOwner};
 use crate::store::{ResultPages, RunStore, StoreError};
 
-use super::{FORMAT, RecordedTrial, RecordedUnit, RecordingError, RecordingHeader, ResultLine, StepLine, VERSION};
+use super::{
+    FORMAT, RecordedTrial, RecordedUnit, RecordingError, RecordingHeader, ResultLine, StepLine, VERSION, WHARF,
+};
 
 /// Trials that are in memory at once.
 const PAGE_SIZE: u32 = 32;
@@ -34,6 +36,7 @@ pub async fn write_recording(
     let header = RecordingHeader {
         format: FORMAT.to_owned(),
         version: VERSION,
+        wharf: Some(WHARF.to_owned()),
         run: Some(run.clone()),
         benchmark: summary.benchmark,
         settings: serde_json::from_str(&settings).unwrap_or_default(),
@@ -107,6 +110,7 @@ fn recorded_trial(
     let judges: HashMap<&UnitId, &Option<String>> = trial.units.iter().map(|unit| (&unit.id, &unit.judge)).collect();
     let unit = |result: &Arc<UnitResult>| RecordedUnit {
         judge: judges.get(&result.unit).copied().cloned().flatten(),
+        unit: Some(result.unit.clone()),
         verdict: result.verdict,
         result: super::result_digest(result, redactor),
     };

@@ -16,7 +16,6 @@ mod writer;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::Serialize;
 use serde_json::Value;
 use sqlx::Row as _;
 use sqlx::sqlite::{SqlitePool, SqliteRow};
@@ -174,12 +173,4 @@ fn failed(error: sqlx::Error) -> StoreError {
 /// Returns a column as a shared text.
 fn id(row: &SqliteRow, column: &str) -> Arc<str> {
     row.get::<&str, _>(column).into()
-}
-
-/// Returns the name of a plain enum variant in JSON.
-fn json_name(variant: &impl Serialize) -> String {
-    match serde_json::to_value(variant) {
-        Ok(Value::String(name)) => name,
-        _ => String::new(),
-    }
 }

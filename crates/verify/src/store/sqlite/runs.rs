@@ -6,12 +6,13 @@ use sqlx::SqliteConnection;
 use wharf_protocol::BoxFuture;
 
 use crate::ids::RunId;
+use crate::json_name::json_name;
 use crate::plan::Trials;
 use crate::store::{NewRun, Rerun, RunState, StoreError};
 
 use super::transaction::Transaction;
 use super::writer::Write;
-use super::{failed, json_name, now};
+use super::{failed, now};
 
 pub(super) struct CreateRun(pub(super) NewRun);
 

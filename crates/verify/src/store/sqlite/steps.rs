@@ -5,14 +5,15 @@ use sqlx::{Row as _, SqliteConnection};
 use wharf_protocol::{BoxFuture, Usage};
 
 use crate::failpoint::{self, Failpoint};
+use crate::json_name::json_name;
 use crate::step::{Recovery, StepOwner, StepRequest, StepResult, StepStart};
 use crate::store::{Lease, StoreError};
 
 use super::blob::{self, Blob};
+use super::failed;
 use super::leases::is_held;
 use super::transaction::Transaction;
 use super::writer::Write;
-use super::{failed, json_name};
 
 /// The intent of a step.
 pub(super) struct BeginStep {

@@ -219,6 +219,27 @@ async fn an_excerpt_of_a_tool_result_supports_only_what_reads_the_whole_trace() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_estimate_counts_what_the_steering_judge_reads() {
+    // Of two turns, the first one decides about the path.
+    let estimated = async |change: fn(&mut Setup)| {
+        let mut question = question(asked_twice());
+        question["rubric"] = json!(["concise"]);
+        let mut setup = Setup::new(question, &talking(&[]), &judge_says(right()));
+        let concise = json!({"kind": "llm_boolean", "description": "d"});
+        setup.benchmark.rubric.insert("concise".to_owned(), serde_json::from_value(concise).unwrap());
+        change(&mut setup);
+        let tools = setup.tool_sets().await;
+        let estimate = setup.plan(&tools).unwrap().estimate(&setup.input(&tools));
+        (estimate.min_judge_requests, estimate.judge_requests)
+    };
+    assert_eq!(estimated(|_| ()).await, (2, 2), "its readings count for its unit");
+    let rubric_only = estimated(|setup| setup.evaluation.mode = wharf_verify::Mode::RubricOnly).await;
+    assert_eq!(rubric_only, (1 + 1, 1 + 2), "one trait, and the readings for the path");
+    let deep = estimated(|setup| setup.evaluation.deep_judgment.template = wharf_verify::DeepTemplate::Full).await;
+    assert_eq!(deep, (2 * 3 + 1, 2 * 3 + 2));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_abstention_check_reads_the_whole_conversation() {
     let judge = judge(|seen, _| {
         let schema = serde_json::to_string(&seen.options.schema).unwrap();
