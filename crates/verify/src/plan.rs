@@ -253,7 +253,7 @@ impl Plan {
                 answers.push(PlannedAnswer {
                     question: question.id.clone(),
                     model: model.label.clone(),
-                    identity: TrialIdentity::new(question, model, &servers, tools, steering),
+                    identity: TrialIdentity::new(question, model, &servers, tools, steering.as_ref()),
                     units: units(question, input),
                 });
             }

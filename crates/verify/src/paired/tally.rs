@@ -40,7 +40,9 @@ impl RunTally {
         let mut tally = Self::default();
         let mut pages = ResultPages::new(store, run);
         while let Some(page) = pages.next().await? {
-            page.iter().for_each(|unit| tally.add(unit));
+            for unit in &page {
+                tally.add(unit);
+            }
         }
         Ok(tally)
     }

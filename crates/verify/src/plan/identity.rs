@@ -79,7 +79,7 @@ impl TrialIdentity {
         model: &ModelUnderTest,
         servers: &ServerSet,
         tools: &ToolsIdentity,
-        steering: Option<SteeringIdentity<'_>>,
+        steering: Option<&SteeringIdentity<'_>>,
     ) -> Self {
         let mut identity = json!({
             "format": RESULT_FORMAT,

@@ -180,7 +180,9 @@ impl Condition {
         match self {
             Self::Trace { assertion, .. } => assertions.push(assertion),
             Self::AllOf(inner) | Self::AnyOf(inner) => {
-                inner.iter().for_each(|condition| condition.add_assertions(assertions));
+                for condition in inner {
+                    condition.add_assertions(assertions);
+                }
             }
             Self::Not(inner) => inner.add_assertions(assertions),
             Self::Passed { .. }

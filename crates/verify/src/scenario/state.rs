@@ -45,7 +45,7 @@ impl State {
                 Update::Match(expression) => {
                     let is_number = self.0.get(name).is_some_and(Value::is_number);
                     let text = expression.first_match(response);
-                    text.and_then(|text| if is_number { number(&text) } else { Some(Value::from(text)) })
+                    text.and_then(|text| if is_number { number(text) } else { Some(Value::from(text)) })
                 }
                 Update::Field(field) => read.and_then(|values| values.get(field)).cloned(),
             };

@@ -79,7 +79,7 @@ impl Scenario {
                 }
                 Update::Value(_) | Update::Match(_) => {}
             }
-            findings.extend(self.check_type(turn, name, update, path));
+            findings.extend(self.check_type(turn, name, update, &path));
         }
         for (index, branch) in turn.branches.iter().enumerate() {
             let path = path.key("branches").index(index);
@@ -126,7 +126,7 @@ impl Scenario {
     }
 
     /// Checks that a new value has the type of the first one: conditions compare values of that type.
-    fn check_type(&self, turn: &Turn, name: &str, update: &Update, path: Path) -> Option<Finding> {
+    fn check_type(&self, turn: &Turn, name: &str, update: &Update, path: &Path) -> Option<Finding> {
         let first = type_of(self.state.get(name)?)?;
         let (key, new) = match update {
             Update::Value(value) => ("value", type_of(value)?),

@@ -285,6 +285,7 @@ async fn turns_share_their_servers_and_have_their_own_assertions() {
 }
 
 /// One turn in which the model calls a tool that may be denied, and a second turn.
+#[expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 fn looking_twice(criterion: Value) -> (Value, std::sync::Arc<Fake>) {
     let scenario = json!({
         "turns": [
