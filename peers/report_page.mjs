@@ -243,6 +243,14 @@ const scenarios = {
     };
   },
 
+  async calls(page) {
+    await open(page);
+    const [{ id }] = await ids(page);
+    await open(page, new URLSearchParams({ u: id }).toString());
+    await page.keyboard.press('e');
+    return { calls: await page.locator('.call').allInnerTexts(), messages: await page.locator('.messages > li').count() };
+  },
+
   async lazy(page) {
     // Counts how often the script reads the text of a chunk of details.
     await page.addInitScript(() => {

@@ -123,6 +123,11 @@ impl Assertion {
         AssertionResult { assertion: self.to_string(), passed: reason.is_none(), reason, path_efficiency }
     }
 
+    /// Returns why nothing is known about a tool of the assertion, if it was neither offered nor called.
+    pub(crate) fn unknown_tool(&self, facts: &TraceFacts<'_>) -> Option<String> {
+        check::expect_known_tools(self, facts).err()
+    }
+
     /// Returns the tools that the assertion names.
     pub fn tools(&self) -> &[ToolPattern] {
         match self {

@@ -86,6 +86,21 @@ pub struct TrialId(pub Arc<str>);
 #[serde(transparent)]
 pub struct UnitId(pub Arc<str>);
 
+/// Notices where the next trial begins. The units of a trial follow each other and share its answer, which counts once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LastTrial(Option<TrialId>);
+
+impl LastTrial {
+    /// Returns whether the trial is another one than that of the last call.
+    pub(crate) fn is_new(&mut self, trial: &TrialId) -> bool {
+        let is_new = self.0.as_ref() != Some(trial);
+        if is_new {
+            self.0 = Some(trial.clone());
+        }
+        is_new
+    }
+}
+
 impl fmt::Display for RunId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

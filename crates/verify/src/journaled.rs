@@ -10,13 +10,14 @@
 //! step. Live results pass through their recorded form too, so that a replay cannot differ from the run it repeats.
 
 mod calls;
+mod clock;
 mod denials;
 mod embeddings;
 mod requests;
 mod steps;
 mod stop;
 
-pub(crate) use calls::JournaledCalls;
+pub(crate) use calls::{JournaledCalls, ServerLifetime};
 pub(crate) use denials::Denials;
 pub(crate) use embeddings::{EmbeddingError, TextPair, similarities};
 pub(crate) use requests::{JournaledRequests, RequestContext, RequestOwner};

@@ -1,4 +1,5 @@
-//! The judge of one unit, or of the way through a scenario: requests with a fixed form of the answer, and repairs of answers in another form.
+//! The judge of one unit, or of the path of a scenario: requests with a fixed form of the answer, and repairs of answers in
+//! another form.
 
 mod investigation;
 

@@ -12,15 +12,12 @@ use crate::digest::digest;
 use crate::ids::{QuestionId, RunId};
 use crate::model_under_test::{ModelSettings, ModelUnderTest};
 use crate::plan::Plan;
-use crate::store::{RunStore, StoreError};
+use crate::store::{ResultPages, RunStore, StoreError};
 
 pub use labels::{HumanLabel, InvalidLabels, LabeledAnswer, Labels};
 use prepared_answers::PreparedAnswers;
 use score::ScoreBuilder;
 pub use score::{Confusion, FieldScore, JudgeScore};
-
-/// How many results are read at once.
-const PAGE: u32 = 256;
 
 /// Answers with labels, as a benchmark whose models have prepared answers.
 pub struct JudgeCheck {
@@ -91,20 +88,16 @@ impl JudgeCheck {
     /// If the results cannot be read.
     pub async fn score(&self, store: &dyn RunStore, run: &RunId) -> Result<Vec<JudgeScore>, StoreError> {
         let mut scores = ScoreBuilder::default();
-        let mut skip = 0;
-        loop {
-            let page = store.results(run, skip, PAGE).await?;
+        let mut pages = ResultPages::new(store, run);
+        while let Some(page) = pages.next().await? {
             for result in &page {
                 let place = self.places.get(&(result.question.clone(), result.model.label.clone()));
                 if let Some(label) = place.and_then(|place| self.labels.get(*place)) {
                     scores.add(label, result);
                 }
             }
-            skip += page.len() as u64;
-            if page.len() < PAGE as usize {
-                return Ok(scores.finish());
-            }
         }
+        Ok(scores.finish())
     }
 }
 

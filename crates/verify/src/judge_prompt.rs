@@ -1,7 +1,7 @@
 //! The prompts of judges. Pure functions, no I/O.
 //!
-//! The question and the answer are data: they stand between markers that they cannot contain, and the judge is told not
-//! to follow what they say. No prompt contains a reference answer, unless a trait asks for it. Only the comparison of a
+//! The question and the answer are data: they stand between markers that they cannot contain, and the prompt says
+//! not to follow them. No prompt contains a reference answer, unless a trait asks for it. Only the comparison of a
 //! value with the truth, after the value was extracted, contains an expected value, and does not say which one it is.
 
 mod data;
@@ -179,7 +179,7 @@ fn prompt(task: &str, judged: JudgedAnswer<'_>, schema: Value) -> JudgePrompt {
 fn prompt_with(task: &str, judged: JudgedAnswer<'_>, sections: &[Section<'_>], schema: Value) -> JudgePrompt {
     let mut names = vec!["The question", "the answer"];
     names.extend(sections.iter().map(|section| section.what));
-    // The answer is the last part: it may be long, and the judge is to have the rest in mind.
+    // The answer is the last part: it may be long, and the judge must know the rest before it reads it.
     let question = Section { name: "question", what: "The question", text: judged.question };
     let answer = Section { name: "answer", what: "the answer", text: judged.answer };
     let ordered: Vec<Section<'_>> = [question].into_iter().chain(sections.iter().copied()).chain([answer]).collect();

@@ -13,6 +13,7 @@ mod python;
 mod rating;
 mod scenario;
 mod template_source;
+mod unique_names;
 
 pub use export::{Export, export};
 pub use import::{Import, ImportError, import};

@@ -108,6 +108,8 @@ pub enum Caveat {
     RetriesUsed,
     /// A trait could not be evaluated.
     RubricIncomplete,
+    /// An optional check was not made, because its judge did not respond.
+    CheckIncomplete,
 }
 
 /// A model in a result.

@@ -19,7 +19,7 @@ use crate::servers::{ServerSet, ToolSets};
 use crate::template::{Check, Field, Template};
 use crate::tool_set::OfferedTool;
 pub use estimate::Estimate;
-use identity::{ToolsIdentity, TrialIdentity, UnitIdentity};
+use identity::{SteeringIdentity, ToolsIdentity, TrialIdentity, UnitIdentity};
 pub use selection::Selection;
 
 /// Version of the result format. It is part of every id: results of another version are not reused.
@@ -246,11 +246,14 @@ impl Plan {
                 };
                 let identity = known_tools.entry(servers.key());
                 let tools = identity.or_insert_with(|| ToolsIdentity::new(input.benchmark, tools));
-                let steering_judge = input.judges.first().filter(|_| is_steered(question));
+                let steering = input.judges.first().filter(|_| is_steered(question)).map(|judge| SteeringIdentity {
+                    judge,
+                    reads_full_trace: input.evaluation.use_full_trace_for_template,
+                });
                 answers.push(PlannedAnswer {
                     question: question.id.clone(),
                     model: model.label.clone(),
-                    identity: TrialIdentity::new(question, model, &servers, tools, steering_judge),
+                    identity: TrialIdentity::new(question, model, &servers, tools, steering.as_ref()),
                     units: units(question, input),
                 });
             }
@@ -407,8 +410,8 @@ fn check_assertions(question: &Question, input: &PlanInput<'_>) -> Result<(), Pl
     if offered.is_empty() {
         return Ok(());
     }
-    let of_turns = question.scenario.iter().flat_map(|scenario| &scenario.turns).flat_map(|turn| &turn.trace);
-    let tools = question.trace.iter().chain(of_turns).flat_map(Assertion::tools).filter(|tool| tool.is_exact());
+    let of_scenario = question.scenario.iter().flat_map(Scenario::assertions);
+    let tools = question.trace.iter().chain(of_scenario).flat_map(Assertion::tools).filter(|tool| tool.is_exact());
     for tool in tools {
         if !offered.iter().any(|offered| tool.fits(offered)) {
             let names = offered.iter().flat_map(|offered| [offered.tool.as_str(), offered.name.as_str()]);

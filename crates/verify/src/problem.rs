@@ -143,11 +143,20 @@ const MAX_QUOTED_CHARS: usize = 80;
 
 /// Quotes a text of a file for a message: on one line, without control characters, and cut if it is long.
 pub(crate) fn quoted(text: &str) -> String {
-    let mut shown: String = text.chars().take(MAX_QUOTED_CHARS).collect();
-    if shown.len() < text.len() {
-        shown.push('…');
+    serde_json::Value::from(cut(text, MAX_QUOTED_CHARS)).to_string()
+}
+
+/// Returns a value as JSON for a message, cut if it is long.
+pub(crate) fn shown_json(value: &serde_json::Value) -> String {
+    cut(&value.to_string(), MAX_QUOTED_CHARS)
+}
+
+/// Cuts a text to a number of characters, and marks the cut.
+pub(crate) fn cut(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
-    serde_json::Value::from(shown).to_string()
 }
 
 #[cfg(test)]

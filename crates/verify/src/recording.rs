@@ -13,7 +13,7 @@ use serde_json::Value;
 use wharf_protocol::{Redactor, Usage};
 
 use crate::digest::sha256;
-use crate::ids::RunId;
+use crate::ids::{RunId, UnitId};
 use crate::outcome::{UnitResult, Verdict};
 use crate::step::StepKind;
 
@@ -25,6 +25,8 @@ pub use replay::ReplayJournal;
 const FORMAT: &str = "wharf-verify-recording";
 /// Version of the format.
 const VERSION: u32 = 1;
+/// Version of Wharf.
+const WHARF: &str = env!("CARGO_PKG_VERSION");
 
 /// A failure to write or read a recording.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +59,9 @@ pub enum RecordingError {
 pub struct RecordingHeader {
     format: String,
     version: u32,
+    /// The version of Wharf that wrote it. Another version may describe a result in other words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    wharf: Option<String>,
     /// The run that was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
@@ -86,6 +91,10 @@ pub struct RecordedUnit {
     /// Label of the judge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<String>,
+    /// Id of the unit. A replayed unit with the same id must have the same verdict and result; one with another id is
+    /// evaluated in another way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<UnitId>,
     /// The verdict.
     pub verdict: Verdict,
     /// Digest of the result, see [`result_digest`].
@@ -122,7 +131,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// Returns a digest of everything in a result, without secrets and ids: a replay gives the same digest.
+/// Returns a digest of everything in a result, with secrets redacted: the replay of a unit gives the same digest.
 pub fn result_digest(result: &UnitResult, redactor: &Redactor) -> String {
     let text = serde_json::to_string(result).unwrap_or_default();
     sha256(redactor.redact_json(&text).as_bytes())

@@ -25,7 +25,7 @@ use crate::template::{Template, TemplateResult};
 
 pub(crate) use condition::read_assertion;
 pub use condition::{Comparison, Condition, CountRange, InvalidCondition, TurnSelector, Visit};
-pub(crate) use evaluate::{Facts, TurnFacts};
+pub(crate) use evaluate::{Evaluation, Facts, TurnFacts};
 pub use prompt::{InvalidPrompt, PromptText};
 pub use result::{CriterionResult, ScenarioEnd, ScenarioResult, TurnResult};
 pub(crate) use state::State;
@@ -162,6 +162,16 @@ impl Scenario {
             }
         }
         steered
+    }
+
+    /// Returns the assertions of all turns, branches and criteria.
+    pub(crate) fn assertions(&self) -> Vec<&Assertion> {
+        let mut assertions: Vec<&Assertion> = self.turns.iter().flat_map(|turn| &turn.trace).collect();
+        let branches = self.turns.iter().flat_map(|turn| &turn.branches).map(|branch| &branch.when);
+        for condition in branches.chain(self.outcome.iter().map(|criterion| &criterion.when)) {
+            condition.add_assertions(&mut assertions);
+        }
+        assertions
     }
 
     /// Returns whether a unit's judge must read answers.

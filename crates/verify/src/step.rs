@@ -69,6 +69,9 @@ pub struct StepResult {
     pub usage: Usage,
     /// Duration in milliseconds.
     pub millis: u64,
+    /// How long steps of the owner had been executing when this one ended, in milliseconds. Steps in parallel count once.
+    /// `None` in stores of older versions.
+    pub clock: Option<u64>,
 }
 
 /// What to do with a step.

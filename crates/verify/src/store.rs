@@ -4,6 +4,7 @@
 //! fencing number of its lease: after another worker has claimed the trial, the late writes of the first one fail with
 //! [`StoreError::LeaseLost`] and change nothing.
 
+mod result_pages;
 mod sqlite;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::plan::{Trial, Trials};
 use crate::step::{StepRequest, StepResult, StepStart};
 
 pub use crate::step::{RecordedStep, Recovery};
+pub use result_pages::ResultPages;
 pub use sqlite::{SqliteOptions, SqliteStore};
 
 /// A failure of the store.
@@ -137,6 +139,15 @@ pub struct ClaimedTrial {
     pub open_units: Vec<UnitId>,
 }
 
+/// A result and its place in the plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlacedResult {
+    /// Position of the unit in the plan, from 0.
+    pub position: u64,
+    /// The result.
+    pub result: Arc<UnitResult>,
+}
+
 /// Which units of a run are run again.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rerun {
@@ -205,13 +216,14 @@ pub trait RunStore: Send + Sync {
     /// Returns what is done of a run.
     fn progress<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Result<Progress, StoreError>>;
 
-    /// Returns results in the order of the plan: at most `limit`, after the first `skip`.
+    /// Returns results in the order of the plan: at most `limit`, of the units after a position. While a run goes on,
+    /// results appear between those that were read; a number of results to skip would read some of them twice.
     fn results<'a>(
         &'a self,
         run: &'a RunId,
-        skip: u64,
+        after: Option<u64>,
         limit: u32,
-    ) -> BoxFuture<'a, Result<Vec<Arc<UnitResult>>, StoreError>>;
+    ) -> BoxFuture<'a, Result<Vec<PlacedResult>, StoreError>>;
 
     /// Returns the trials of the plan, in order: at most `limit`, after the first `skip`.
     fn trials<'a>(&'a self, run: &'a RunId, skip: u64, limit: u32) -> BoxFuture<'a, Result<Vec<Trial>, StoreError>>;

@@ -12,6 +12,7 @@ use wharf_fleet::{Dispatcher, Fleet, FleetTools, ServerState, ServerStatus};
 use wharf_protocol::{BoxFuture, ServerName, TraceSink};
 
 use crate::benchmark::Isolation;
+use crate::journaled::ServerLifetime;
 use crate::servers::ServerSet;
 use crate::tool_set::PlannedTools;
 pub(crate) use offered::OfferedTools;
@@ -121,6 +122,11 @@ impl TrialTools {
     /// Returns the tools of a replay: as planned, without servers.
     pub(crate) fn replayed(planned: &PlannedTools) -> Self {
         Self { offered: Arc::new(OfferedTools::planned(planned)), own: None }
+    }
+
+    /// Returns how long its servers live.
+    pub(crate) fn lifetime(&self) -> ServerLifetime {
+        if self.own.is_some() { ServerLifetime::Trial } else { ServerLifetime::Run }
     }
 
     /// Closes the servers that were started for the trial.

@@ -47,9 +47,10 @@ export interface Usage {
   input_tokens: number; output_tokens: number; cache_read_tokens?: number; cache_write_tokens?: number;
   reasoning_tokens?: number; cost_usd?: number;
 }
+export interface Call { id: string; name: string; input: string }
 export interface Message {
   role: string; content: string; thinking?: string; usage?: Usage;
-  calls?: { id: string; name: string; input: string }[];
+  calls?: Call[];
   result?: { id: string; is_error: boolean; output?: string };
 }
 export interface Field {

@@ -43,7 +43,7 @@ function compared(report: Report): HTMLElement | null {
       h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Model'), th('Questions'),
         th('Difference', 'Percentage points of accuracy; below, the 95% interval of a bootstrap over questions'),
         th('Worse', 'Questions that passed less often'), th('Better', 'Questions that passed more often'),
-        th('p', 'McNemar’s exact test, adjusted for the number of models (Holm)'), h('th', { scope: 'col' }, 'Result'))),
+        th('p', 'McNemar’s exact test, adjusted for the number of pairs of models (Holm)'), h('th', { scope: 'col' }, 'Result'))),
       h('tbody', null, ...models.map(row)))));
 }
 

@@ -1,6 +1,6 @@
 // One unit: the question, the answer, how it was judged, and everything that the model did.
 import { assertions, section, template } from './checks';
-import type { Detail, Message, Report, Trait, Unit, Usage } from './data';
+import type { Call, Detail, Message, Report, Trait, Unit, Usage } from './data';
 import { answerMarks, messageMarks, subject, type Mark } from './excerpts';
 import { h, scrolling, type Child } from './dom';
 import { NONE, count, duration, money, percent, words } from './format';
@@ -107,18 +107,27 @@ function others(detail: Detail): HTMLElement[] {
     .map(([name, value]) => section(words(short(name, 60)), block(indented(JSON.stringify(value)), { code: true })));
 }
 
+/** The places of results by their calls. Ids may repeat: a result belongs to the first call with its id that has none yet. */
+function pairs(trace: Message[]): Map<Call, number> {
+  const open: Call[] = [];
+  const results = new Map<Call, number>();
+  trace.forEach((message, place) => {
+    open.push(...message.calls ?? []);
+    const called = message.result ? open.findIndex(({ id }) => id === message.result?.id) : -1;
+    const [call] = called < 0 ? [] : open.splice(called, 1);
+    if (call) results.set(call, place);
+  });
+  return results;
+}
+
 /** The messages of a trace as list items, each at the place of its message. The result of a call is shown with its call. */
 function messages(detail: Detail, who: (turn: number) => string): (HTMLElement | null)[] {
-  const results = new Map<string, number>();
-  const called = new Set<string>();
-  detail.trace.forEach((message, place) => {
-    if (message.result) results.set(message.result.id, place);
-    message.calls?.forEach(({ id }) => called.add(id));
-  });
+  const results = pairs(detail.trace);
+  const paired = new Set(results.values());
   const result = (message: Message, place: number, name: string) => output(message, name, messageMarks(detail, place));
   let turn = 0;
   return detail.trace.map((message, place) => {
-    if (message.result && called.has(message.result.id)) return null;
+    if (paired.has(place)) return null;
     if (message.result) return h('li', null, result(message, place, 'Result without a call'));
     if (message.role === 'assistant') turn += 1;
     return h('li', null, h('div', { class: 'turn' },
@@ -127,7 +136,7 @@ function messages(detail: Detail, who: (turn: number) => string): (HTMLElement |
       message.thinking ? h('details', { class: 'thinking' }, h('summary', null, 'Reasoning of the model'), block(message.thinking)) : null,
       message.content === '' ? null : block(message.content, { marks: messageMarks(detail, place) }),
       ...(message.calls ?? []).map((call) => {
-        const answered = results.get(call.id) ?? -1;
+        const answered = results.get(call) ?? -1;
         const answer = detail.trace[answered];
         return h('div', { class: answer?.result?.is_error ? 'call failed' : 'call' },
           h('p', { class: 'who' }, h('span', { class: 'tool' }, short(call.name, 120)), answer ? null : h('span', { class: 'quiet' }, ' no result on record')),

@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use crate::expression::Expression;
-use crate::problem::quoted;
+use crate::problem::{cut, quoted};
 
 /// Arguments that a call must have. Other arguments do not matter.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -72,7 +72,5 @@ impl fmt::Display for ArgumentMatch {
 /// Shows a value on one line, cut if it is long.
 pub(super) fn shown(value: &Value) -> String {
     const MAX_CHARS: usize = 200;
-    let text = value.to_string();
-    let cut: String = text.chars().take(MAX_CHARS).collect();
-    if cut.len() < text.len() { format!("{cut}…") } else { cut }
+    cut(&value.to_string(), MAX_CHARS)
 }

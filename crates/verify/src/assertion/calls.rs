@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{ToolPattern, TraceFacts};
 use crate::tool_set::OfferedTool;
+use crate::trace_calls::{TracedCall, traced_calls};
 
 /// A tool call of a trace.
 pub(super) struct Call<'a> {
@@ -39,24 +40,20 @@ impl Call<'_> {
     }
 }
 
-/// Returns the calls of a trace in order. A result belongs to the first call with its id that has none yet.
+/// Returns the calls of a trace in order.
 pub(super) fn calls<'a>(facts: &TraceFacts<'a>) -> Vec<Call<'a>> {
-    let mut calls: Vec<(&str, Call<'a>)> = Vec::new();
-    let are_tools_known = facts.tools.is_some();
-    for message in facts.messages {
-        for call in &message.tool_calls {
-            let arguments = call.input.to_value().unwrap_or_default();
-            let tool = facts.tools.and_then(|tools| tools.get(&call.name));
-            calls.push((&call.id, Call { name: &call.name, tool, are_tools_known, arguments, result: None }));
+    let read = |TracedCall { call, result }: TracedCall<'a>| {
+        let message = result.and_then(|index| facts.messages.get(index));
+        let is_error = message.and_then(|message| message.tool_result.as_ref()).is_some_and(|result| result.is_error);
+        Call {
+            name: &call.name,
+            tool: facts.tools.and_then(|tools| tools.get(&call.name)),
+            are_tools_known: facts.tools.is_some(),
+            arguments: call.input.to_value().unwrap_or_default(),
+            result: message.map(|message| CallOutput { is_error, text: &message.content }),
         }
-        if let Some(result) = &message.tool_result {
-            let mut open = calls.iter_mut().filter(|(id, call)| **id == *result.tool_use_id && call.result.is_none());
-            if let Some((_, call)) = open.next() {
-                call.result = Some(CallOutput { is_error: result.is_error, text: &message.content });
-            }
-        }
-    }
-    calls.into_iter().map(|(_, call)| call).collect()
+    };
+    traced_calls(facts.messages).into_iter().map(read).collect()
 }
 
 /// Writes a number of calls.

@@ -11,16 +11,14 @@ use crate::problem::quoted;
 type Reason = String;
 
 pub(super) fn check(assertion: &Assertion, facts: &TraceFacts<'_>) -> Result<(), Reason> {
+    expect_known_tools(assertion, facts)?;
     let calls = calls(facts);
-    for tool in assertion.tools() {
-        expect_known(tool, &calls, facts)?;
-    }
     match assertion {
         Assertion::Called { tool, arguments } => called(tool, arguments, &calls),
         Assertion::NotCalled { tool, arguments } => {
             match of(tool, &calls).find(|call| arguments.fits(&call.arguments)) {
                 None => Ok(()),
-                Some(call) => Err(format!("`{}` was called with {}", call.name, shown(&call.arguments))),
+                Some(call) => Err(format!("`{}` was called with {}", shown_name(call.name), shown(&call.arguments))),
             }
         }
         Assertion::MaxCalls(max) => expect_count(calls.len(), None, Some(*max), &calls),
@@ -33,6 +31,17 @@ pub(super) fn check(assertion: &Assertion, facts: &TraceFacts<'_>) -> Result<(),
         Assertion::OutputMatches { tool, text } => output_matches(tool, text, &calls),
         Assertion::PathEfficiency { optimal, at_least } => path_efficiency(*optimal, *at_least, calls.len()),
     }
+}
+
+/// Fails if a tool is named that was neither offered nor called.
+pub(super) fn expect_known_tools(assertion: &Assertion, facts: &TraceFacts<'_>) -> Result<(), Reason> {
+    let tools = assertion.tools();
+    // Without tools, or without a record of the offered ones, there is nothing to compare.
+    if tools.is_empty() || facts.tools.is_none() {
+        return Ok(());
+    }
+    let calls = calls(facts);
+    tools.iter().try_for_each(|tool| expect_known(tool, &calls, facts))
 }
 
 fn of<'a, 'b>(tool: &'a ToolPattern, calls: &'a [Call<'b>]) -> impl Iterator<Item = &'a Call<'b>> {
@@ -93,7 +102,7 @@ fn order(tools: &[ToolPattern], strict: bool, calls: &[Call<'_>]) -> Result<(), 
     if holds {
         return Ok(());
     }
-    let names: Vec<&str> = calls.iter().take(MAX_SHOWN_CALLS).map(|call| call.name).collect();
+    let names: Vec<String> = calls.iter().take(MAX_SHOWN_CALLS).map(|call| shown_name(call.name)).collect();
     let more = if calls.len() > MAX_SHOWN_CALLS { ", …" } else { "" };
     Err(if names.is_empty() { "no calls".to_owned() } else { format!("called {}{more}", names.join(", ")) })
 }
@@ -148,6 +157,15 @@ fn ratio(part: usize, whole: usize) -> f64 {
     part as f64 / whole as f64
 }
 
+/// The maximum length of a usual name of a tool, in bytes.
+const MAX_NAME_BYTES: usize = 64;
+
+/// Returns the name of a called tool for a message. The model wrote it, so it may be any text.
+fn shown_name(name: &str) -> String {
+    let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:".contains(&byte);
+    if name.len() <= MAX_NAME_BYTES && name.bytes().all(is_usual) { name.to_owned() } else { quoted(name) }
+}
+
 /// The maximum number of calls or tools that a reason lists.
 const MAX_SHOWN_CALLS: usize = 20;
 
@@ -161,8 +179,8 @@ fn summary(calls: &[Call<'_>]) -> String {
         *counts.entry(call.name).or_default() += 1;
     }
     let shown = counts.iter().take(MAX_SHOWN_CALLS).map(|(name, count)| match count {
-        1 => (*name).to_owned(),
-        count => format!("{name} {count} times"),
+        1 => shown_name(name),
+        count => format!("{} {count} times", shown_name(name)),
     });
     format!("the model called {}", shown.collect::<Vec<_>>().join(", "))
 }

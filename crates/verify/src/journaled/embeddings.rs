@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use wharf_agent::{Embeddings, ModelError, ModelErrorKind};
 use wharf_protocol::Usage;
 
-use super::steps::{Executed, Steps};
+use super::steps::{Executed, FinishedStep, Steps};
 use super::stop::StopCause;
 use crate::embedding::EmbeddingModel;
 use crate::journal::StepKind;
@@ -72,7 +72,7 @@ pub(crate) async fn similarities(
     loop {
         let on_time_limit = |seconds| body(&EmbeddingBody::TimeLimit(seconds));
         let result = steps.run(StepKind::Embedding, digest.clone(), execute(model, pairs), on_time_limit).await;
-        let Some(result) = result else { return Err(stopped(steps)) };
+        let Some(FinishedStep { result, .. }) = result else { return Err(stopped(steps)) };
         let Some(recorded) = steps.decode(&result) else { return Err(stopped(steps)) };
         let error = match recorded {
             EmbeddingBody::Cosines(cosines) => {

@@ -148,7 +148,8 @@ impl JournaledRequests {
         };
         let on_time_limit = |seconds| body(&AttemptBody::TimeLimit(seconds));
         let digest = self.digest(&request);
-        let result = self.steps.run(kind, digest, self.execute(request, next), on_time_limit).await?;
+        let attempted = self.steps.run(kind, digest, self.execute(request, next), on_time_limit).await?;
+        let result = attempted.result;
         let attempt = |retries| Attempt { millis: result.millis, retries };
         match self.steps.decode(&result)? {
             AttemptBody::Response(attempted) => {

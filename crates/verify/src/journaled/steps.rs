@@ -8,6 +8,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 use wharf_protocol::{Redactor, Usage};
 
+use super::clock::ExecutionClock;
 use super::stop::{Stop, StopCause};
 use crate::digest::sha256;
 use crate::journal::{Journal, JournalError, StepKind, StepOwner, StepRequest, StepResult, StepStart};
@@ -21,16 +22,14 @@ pub(crate) struct Steps {
     redactor: Redactor,
     /// The time limit of all steps together.
     time_limit: Option<Duration>,
-    start: Instant,
+    clock: ExecutionClock,
+    /// How often each request of the owner has begun, without attempts that failed.
+    occurrences: Arc<Mutex<HashMap<String, u32>>>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// How often each request has begun, without attempts that failed.
-    occurrences: HashMap<String, u32>,
-    /// The time of recorded steps, which this process did not spend.
-    recorded: Duration,
     totals: Totals,
     /// Of an attempt that failed: it only counts if no other one follows.
     last_failed: Attempt,
@@ -57,6 +56,13 @@ pub(super) struct Attempt {
     pub(super) retries: BTreeMap<String, u32>,
 }
 
+/// A step that has a result.
+pub(super) struct FinishedStep {
+    pub(super) result: StepResult,
+    /// Whether the result is on record from before, so that nothing was executed.
+    pub(super) is_recorded: bool,
+}
+
 /// The outcome of executing a step.
 pub(super) struct Executed {
     pub(super) body: String,
@@ -66,16 +72,25 @@ pub(super) struct Executed {
 
 impl Steps {
     pub(crate) fn new(journal: Arc<dyn Journal>, owner: StepOwner, redactor: Redactor) -> Self {
-        let (stop, state) = (Arc::default(), Mutex::default());
-        Self { journal, owner, stop, redactor, time_limit: None, start: Instant::now(), state }
+        Self {
+            journal,
+            owner,
+            stop: Arc::default(),
+            redactor,
+            time_limit: None,
+            clock: ExecutionClock::default(),
+            occurrences: Arc::default(),
+            state: Mutex::default(),
+        }
     }
 
     /// Returns the steps of the same owner with their own time limit and totals.
     pub(crate) fn sibling(&self) -> Self {
-        Self::new(Arc::clone(&self.journal), self.owner.clone(), self.redactor.clone())
+        let occurrences = Arc::clone(&self.occurrences);
+        Self { occurrences, ..Self::new(Arc::clone(&self.journal), self.owner.clone(), self.redactor.clone()) }
     }
 
-    /// Sets the time limit. It counts recorded steps with the time that they took.
+    /// Sets the time limit. It counts the time during which steps execute, also that of recorded ones.
     #[must_use]
     pub(crate) fn with_time_limit(mut self, limit: Option<Duration>) -> Self {
         self.time_limit = limit;
@@ -101,19 +116,21 @@ impl Steps {
         request: String,
         execute: impl Future<Output = Executed>,
         on_time_limit: impl FnOnce(u64) -> String,
-    ) -> Option<StepResult> {
+    ) -> Option<FinishedStep> {
         let occurrence = {
-            let mut state = self.state();
-            let begun = state.occurrences.entry(request.clone()).or_default();
+            let mut occurrences = self.occurrences();
+            let begun = occurrences.entry(request.clone()).or_default();
             let occurrence = *begun;
             *begun = begun.saturating_add(1);
             occurrence
         };
         let step = StepRequest { owner: self.owner.clone(), kind, request, occurrence };
-        let result = match self.journal.begin_step(&step).await {
+        let (result, is_recorded) = match self.journal.begin_step(&step).await {
             Ok(StepStart::Recorded(result)) => {
-                self.state().recorded += Duration::from_millis(result.millis);
-                result
+                let clock = result.clock.map(Duration::from_millis);
+                let older = || self.clock.elapsed().saturating_add(Duration::from_millis(result.millis));
+                self.clock.advance_to(clock.unwrap_or_else(older));
+                (result, true)
             }
             Ok(StepStart::Execute(number)) => {
                 let result = self.execute(execute, on_time_limit).await;
@@ -121,7 +138,7 @@ impl Steps {
                     self.stop.set(StopCause::Journal(error));
                     return None;
                 }
-                result
+                (result, false)
             }
             Ok(StepStart::Indeterminate) => {
                 let what = match kind {
@@ -140,12 +157,11 @@ impl Steps {
         };
         if result.failed {
             // The next attempt is the same step.
-            let mut state = self.state();
-            if let Some(begun) = state.occurrences.get_mut(&step.request) {
+            if let Some(begun) = self.occurrences().get_mut(&step.request) {
                 *begun = begun.saturating_sub(1);
             }
         }
-        Some(result)
+        Some(FinishedStep { result, is_recorded })
     }
 
     async fn execute(
@@ -154,10 +170,11 @@ impl Steps {
         on_time_limit: impl FnOnce(u64) -> String,
     ) -> StepResult {
         let start = Instant::now();
+        let executing = self.clock.start();
         let executed = match self.time_limit {
             None => execute.await,
             Some(limit) => {
-                let left = limit.saturating_sub(self.state().recorded).saturating_sub(self.start.elapsed());
+                let left = limit.saturating_sub(self.clock.elapsed());
                 // A step is not begun without time: the timeout would poll it once.
                 let executed = if left.is_zero() { None } else { tokio::time::timeout(left, execute).await.ok() };
                 executed.unwrap_or_else(|| {
@@ -166,9 +183,10 @@ impl Steps {
                 })
             }
         };
+        let clock = Some(millis(self.clock.elapsed()));
+        drop(executing);
         let Executed { body, failed, usage } = executed;
-        let millis = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        StepResult { body, failed, usage, millis }
+        StepResult { body, failed, usage, millis: millis(start.elapsed()), clock }
     }
 
     /// Reads the recorded form of a result. An unreadable one ends the trial, because it must not be paid for again.
@@ -218,9 +236,17 @@ impl Steps {
         totals
     }
 
+    fn occurrences(&self) -> MutexGuard<'_, HashMap<String, u32>> {
+        self.occurrences.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Totals {

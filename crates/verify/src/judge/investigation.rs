@@ -9,7 +9,7 @@ use wharf_protocol::{Message, Role, ToolSource};
 
 use super::{JudgeError, UnitJudge};
 use crate::journaled::{
-    Denials, JournaledCalls, JournaledRequests, RequestContext, RequestOwner, StopCause, middleware,
+    Denials, JournaledCalls, JournaledRequests, RequestContext, RequestOwner, ServerLifetime, StopCause, middleware,
 };
 use crate::model_under_test::Judge;
 
@@ -44,7 +44,8 @@ impl UnitJudge {
         if let Some(max) = settings.middleware.repetition.0 {
             agent = agent.with_tool_layer(Arc::new(LoopGuard::new(max)));
         }
-        agent = agent.with_tool_layer(Arc::new(JournaledCalls::new(Arc::clone(&steps), denials)));
+        // Its tools only read, so a resumed investigation misses nothing on other servers.
+        agent = agent.with_tool_layer(Arc::new(JournaledCalls::new(Arc::clone(&steps), denials, ServerLifetime::Run)));
         if let Some(limit) = concurrency {
             agent = agent.with_concurrency_limit(limit.clone());
         }

@@ -4,7 +4,7 @@ use wharf_protocol::{Message, Role};
 
 use super::data::Delimited;
 
-/// Asks an agent to find out what a trait is to be evaluated from. `answer` is what it may see of the answer.
+/// Asks an agent to find the facts from which a trait is evaluated. `answer` is what it may see of the answer.
 pub(crate) fn investigate(question: &str, answer: Option<&str>, description: &str) -> Vec<Message> {
     let data = Delimited::new([question].into_iter().chain(answer));
     let what = if answer.is_some() { "The question and the answer are" } else { "The question is" };

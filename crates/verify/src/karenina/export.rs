@@ -88,17 +88,7 @@ pub fn export(benchmark: &Benchmark) -> Export {
             },
         }
     };
-    let mut scenarios = Vec::new();
-    for question in &benchmark.questions {
-        let Some(of) = &question.scenario else { continue };
-        let mut omitted = Vec::new();
-        scenarios.extend(scenario::write(question, of, &mut omitted).map(|part| json!(part)));
-        if !question.rubric.is_empty() {
-            omitted.push(Omitted::Key { key: "rubric" });
-        }
-        let subject = Subject::Scenario(question.id.to_string());
-        omissions.extend(omitted.into_iter().map(|omitted| Omission { subject: subject.clone(), omitted }));
-    }
+    let scenarios = scenarios(benchmark, &mut omissions);
     let mut metadata = benchmark.metadata.clone();
     let (date_created, date_modified) = take_dates(&mut metadata);
     let version = metadata.shift_remove("version");
@@ -118,6 +108,28 @@ pub fn export(benchmark: &Benchmark) -> Export {
         additional_property: Some(metadata.into_iter().map(|(name, value)| Property::new(name, value)).collect()),
     };
     Export { file: json!(checkpoint), omissions }
+}
+
+/// Writes the scenarios, and adds what the other side cannot say to `omissions`.
+fn scenarios(benchmark: &Benchmark, omissions: &mut Vec<Omission>) -> Vec<Value> {
+    let mut scenarios = Vec::new();
+    for question in &benchmark.questions {
+        let Some(of) = &question.scenario else { continue };
+        let mut omitted = Vec::new();
+        scenarios.extend(scenario::write(question, of, &mut omitted).map(|part| json!(part)));
+        for (is_present, key) in [
+            (!question.rubric.is_empty(), "rubric"),
+            (!question.keywords.is_empty(), "keywords"),
+            (question.answer.is_some(), "answer"),
+        ] {
+            if is_present {
+                omitted.push(Omitted::Key { key });
+            }
+        }
+        let subject = Subject::Scenario(question.id.to_string());
+        omissions.extend(omitted.into_iter().map(|omitted| Omission { subject: subject.clone(), omitted }));
+    }
+    scenarios
 }
 
 fn take_dates(metadata: &mut Map<String, Value>) -> (String, String) {

@@ -1,6 +1,6 @@
 //! Import: a checkpoint becomes a benchmark that passes all checks of benchmark files.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
@@ -10,6 +10,7 @@ use super::omission::{Omission, Omitted, ScenarioProblem, Subject};
 use super::rating::{self, Scope};
 use super::scenario::{self, ScenarioRead};
 use super::template_source::{self, HandWritten};
+use super::unique_names::UniqueNames;
 use crate::benchmark::{Benchmark, InvalidBenchmark};
 use crate::digest::digest;
 use crate::ids::QuestionId;
@@ -122,7 +123,10 @@ struct Importer {
     hand_written: HandWritten,
     /// The traits so far, in Wharf's notation.
     traits: BTreeMap<String, Value>,
-    ids: BTreeSet<String>,
+    trait_names: UniqueNames,
+    /// The names of traits by their names there and their definitions.
+    known_traits: HashMap<(String, String), String>,
+    ids: UniqueNames,
     omissions: Vec<Omission>,
 }
 
@@ -156,14 +160,13 @@ impl Importer {
         if let Some(omitted) = read.omitted {
             self.omit(subject.clone(), omitted);
         }
-        // Names are unique there in one question only.
-        let mut name = rating.name.clone();
-        let mut number = 1;
-        while self.traits.get(&name).is_some_and(|other| *other != read.definition) {
-            number += 1;
-            let short: String = rating.name.chars().take(100).collect();
-            name = format!("{short} {number}");
+        // Names are unique there in one question only. Equal traits are one here.
+        let key = (rating.name.clone(), read.definition.to_string());
+        if let Some(name) = self.known_traits.get(&key) {
+            return Some(name.clone());
         }
+        let name = self.trait_names.take(&rating.name, ' ');
+        self.known_traits.insert(key, name.clone());
         if name != rating.name {
             let subject = match question {
                 None => Subject::Trait(name.clone()),
@@ -254,13 +257,7 @@ impl Importer {
         let derived = || format!("question-{}", digest(&text).chars().take(12).collect::<String>());
         let written = given.map_or_else(derived, str::to_owned);
         let valid = if written.parse::<QuestionId>().is_ok() { written.clone() } else { derived() };
-        let mut id = valid.clone();
-        let mut number = 1;
-        while !self.ids.insert(id.clone()) {
-            number += 1;
-            let short: String = valid.chars().take(100).collect();
-            id = format!("{short}-{number}");
-        }
+        let id = self.ids.take(&valid, '-');
         if given.is_some() && id != written {
             self.omit(Subject::Question(id.clone()), Omitted::ChangedId { from: written });
         }

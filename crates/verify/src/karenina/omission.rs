@@ -150,6 +150,18 @@ pub enum Omitted {
         /// Name of the turn.
         turn: String,
     },
+    /// A key of a turn without a meaning here.
+    TurnKey {
+        /// Name of the turn.
+        turn: String,
+        /// The key.
+        key: &'static str,
+    },
+    /// The description of a criterion. Its check is taken over.
+    CriterionDescription {
+        /// Name of the criterion.
+        name: String,
+    },
     /// A key of Wharf's that the other side does not have.
     Key {
         /// The key.
@@ -269,6 +281,8 @@ impl Omitted {
             Self::Criterion { .. } => "criterion",
             Self::StateUpdate { .. } => "state_update",
             Self::TurnTraits { .. } => "turn_traits",
+            Self::TurnKey { .. } => "turn_key",
+            Self::CriterionDescription { .. } => "criterion_description",
             Self::Key { .. } => "key",
         }
     }
@@ -323,6 +337,8 @@ impl fmt::Display for Omitted {
                 write!(f, "`state_update` of turn `{turn}` is a Python function: not taken over")
             }
             Self::TurnTraits { turn } => write!(f, "traits of turn `{turn}`: not taken over"),
+            Self::TurnKey { turn, key } => write!(f, "`{key}` of turn `{turn}`: not taken over"),
+            Self::CriterionDescription { name } => write!(f, "description of criterion {name:?}: not taken over"),
             Self::Key { key } => write!(f, "`{key}` is not taken over"),
         }
     }

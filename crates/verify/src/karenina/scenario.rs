@@ -1,7 +1,8 @@
 //! Scenarios of a checkpoint: graphs of questions, read into Wharf's notation, and written from a scenario.
 //!
-//! A scenario is taken over as a whole or not at all: without one of its branches, its conversations would take another
-//! path. Functions there are the source text of Python code, which is never executed.
+//! The turns and branches of a scenario are taken over as a whole or not at all: without one of them, its conversations
+//! would take another path. Criteria and updates of the state that have no equivalent are listed, and the other criteria
+//! decide. Functions there are the source text of Python code, which is never executed.
 
 mod condition;
 mod read;
@@ -56,7 +57,7 @@ struct Node {
     tool_filter: Option<Value>,
     #[serde(default)]
     state_update_source: Option<String>,
-    /// The question once more, with all its keys.
+    /// The question with all its keys.
     #[serde(default)]
     question_data: Option<Map<String, Value>>,
     #[serde(default)]

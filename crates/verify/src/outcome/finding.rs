@@ -29,8 +29,8 @@ pub(crate) enum Finding {
     Insufficient(String),
     /// The template is invalid.
     TemplateInvalid(String),
-    /// The judge's output does not match the template.
-    Unparseable(String),
+    /// The judge's output does not have the required form.
+    Unparseable(StageName, String),
     /// Anything else.
     Unexpected(StageName, String),
 }
@@ -54,7 +54,7 @@ impl Finding {
             Self::Abstained(..) => FailureCategory::Abstention,
             Self::Insufficient(_) => FailureCategory::Sufficiency,
             Self::TemplateInvalid(_) => FailureCategory::TemplateValidation,
-            Self::Unparseable(_) => FailureCategory::Parsing,
+            Self::Unparseable(..) => FailureCategory::Parsing,
             Self::Unexpected(..) => FailureCategory::UnexpectedError,
         }
     }
@@ -66,10 +66,12 @@ impl Finding {
             Self::Content(_) => StageName::VerifyTemplate,
             Self::UnsupportedFields(_) => StageName::DeepJudgmentAutofail,
             Self::UnsupportedTraits(_) => StageName::DeepJudgmentRubricAutofail,
-            Self::ModelFailed(stage, _) | Self::Abstained(stage, _) | Self::Unexpected(stage, _) => *stage,
+            Self::ModelFailed(stage, _)
+            | Self::Abstained(stage, _)
+            | Self::Unparseable(stage, _)
+            | Self::Unexpected(stage, _) => *stage,
             Self::Insufficient(_) => StageName::SufficiencyCheck,
             Self::TemplateInvalid(_) => StageName::ValidateTemplate,
-            Self::Unparseable(_) => StageName::ParseTemplate,
         }
     }
 
@@ -89,7 +91,7 @@ impl Finding {
             | Self::Abstained(_, reason)
             | Self::Insufficient(reason)
             | Self::TemplateInvalid(reason)
-            | Self::Unparseable(reason)
+            | Self::Unparseable(_, reason)
             | Self::Unexpected(_, reason) => reason.clone(),
         }
     }
@@ -152,7 +154,7 @@ mod tests {
             model_failed(ModelErrorKind::Network),
             Finding::Abstained(StageName::AbstentionCheck, text()),
             Finding::TemplateInvalid(text()),
-            Finding::Unparseable(text()),
+            Finding::Unparseable(StageName::ParseTemplate, text()),
             Finding::Unexpected(StageName::GenerateAnswer, text()),
         ]
     }

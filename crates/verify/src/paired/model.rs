@@ -58,7 +58,7 @@ pub struct ModelComparison {
     pub improved: usize,
     /// The two-sided p-value of McNemar's exact test of regressed against improved questions.
     pub p: f64,
-    /// The p-value, adjusted for the number of models that are compared (Holm).
+    /// The p-value, adjusted for the number of comparisons (Holm).
     pub p_adjusted: f64,
     /// What the comparison shows.
     pub outcome: ComparisonOutcome,
@@ -82,31 +82,62 @@ impl QuestionChange {
     }
 }
 
-impl ModelComparison {
-    pub(super) fn new([(label_a, a), (label_b, b)]: &ComparedModels<'_>) -> Self {
-        let mut pairs: Vec<(&QuestionId, &QuestionTally, &QuestionTally)> = Vec::new();
-        let mut unscored = Vec::new();
+/// The questions of two models, paired.
+struct PairedQuestions<'a> {
+    /// Those with scored units of both.
+    pairs: Vec<(&'a QuestionId, &'a QuestionTally, &'a QuestionTally)>,
+    unscored: Vec<QuestionId>,
+}
+
+impl<'a> PairedQuestions<'a> {
+    fn new([(_, a), (_, b)]: &ComparedModels<'a>) -> Self {
+        let mut questions = Self { pairs: Vec::new(), unscored: Vec::new() };
         for id in &a.order {
             let Some(second) = b.questions.get(id) else { continue };
             let first = &a.questions[id];
             if first.attempts.scored > 0 && second.attempts.scored > 0 {
-                pairs.push((id, first, second));
+                questions.pairs.push((id, first, second));
             } else {
-                unscored.push(id.clone());
+                questions.unscored.push(id.clone());
             }
         }
-        let shares = values(&pairs, QuestionTally::share);
-        let changes = pairs.iter().map(|(id, first, second)| QuestionChange {
+        questions
+    }
+
+    /// Returns the questions that changed, regressed ones first.
+    fn changes(&self) -> Vec<QuestionChange> {
+        let changes = self.pairs.iter().map(|(id, first, second)| QuestionChange {
             question: (*id).clone(),
             a: first.attempts,
             b: second.attempts,
         });
         let mut changes: Vec<QuestionChange> = changes.filter(QuestionChange::is_change).collect();
         changes.sort_by_key(|change| !change.is_regression());
-        let regressed = changes.iter().filter(|change| change.is_regression()).count();
-        let improved = changes.len() - regressed;
+        changes
+    }
+}
+
+fn discordance(changes: &[QuestionChange]) -> Discordance {
+    let regressed = changes.iter().filter(|change| change.is_regression()).count();
+    Discordance { only_first: regressed, only_second: changes.len() - regressed }
+}
+
+/// Returns the p-value of a comparison, which has no direction.
+pub(super) fn p_value(models: &ComparedModels<'_>) -> f64 {
+    mcnemar(discordance(&PairedQuestions::new(models).changes()))
+}
+
+impl ModelComparison {
+    pub(super) fn new(models: &ComparedModels<'_>) -> Self {
+        let [(label_a, _), (label_b, _)] = models;
+        let questions = PairedQuestions::new(models);
+        let changes = questions.changes();
+        let PairedQuestions { pairs, unscored } = questions;
+        let shares = values(&pairs, QuestionTally::share);
+        let discordance = discordance(&changes);
+        let Discordance { only_first: regressed, only_second: improved } = discordance;
         let difference = bootstrap_mean_difference(&shares);
-        let p = mcnemar(Discordance { only_first: regressed, only_second: improved });
+        let p = mcnemar(discordance);
         Self {
             model_a: (*label_a).to_owned(),
             model_b: (*label_b).to_owned(),

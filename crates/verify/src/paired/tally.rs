@@ -2,13 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ids::{QuestionId, RunId, TrialId};
+use crate::ids::{LastTrial, QuestionId, RunId};
 use crate::outcome::{UnitResult, Verdict};
 use crate::stats::Attempts;
-use crate::store::{RunStore, StoreError};
-
-/// How many results are read at once.
-const PAGE: u32 = 256;
+use crate::store::{ResultPages, RunStore, StoreError};
 
 /// The results of a run.
 #[derive(Debug, Default)]
@@ -24,7 +21,7 @@ pub(crate) struct ModelTally {
     /// The questions, in the order of the plan.
     pub(crate) order: Vec<QuestionId>,
     pub(crate) questions: BTreeMap<QuestionId, QuestionTally>,
-    last_trial: Option<TrialId>,
+    last_trial: LastTrial,
 }
 
 /// The results of a model for a question.
@@ -41,17 +38,13 @@ pub(crate) struct QuestionTally {
 impl RunTally {
     pub(crate) async fn read(store: &dyn RunStore, run: &RunId) -> Result<Self, StoreError> {
         let mut tally = Self::default();
-        let mut skip = 0;
-        loop {
-            let page = store.results(run, skip, PAGE).await?;
+        let mut pages = ResultPages::new(store, run);
+        while let Some(page) = pages.next().await? {
             for unit in &page {
                 tally.add(unit);
             }
-            skip += page.len() as u64;
-            if page.len() < PAGE as usize {
-                return Ok(tally);
-            }
         }
+        Ok(tally)
     }
 
     pub(crate) fn add(&mut self, unit: &UnitResult) {
@@ -64,9 +57,14 @@ impl RunTally {
 }
 
 impl ModelTally {
-    /// Returns the mean share of passed attempts; every question counts once.
-    pub(super) fn share(&self) -> Option<f64> {
-        mean(self.questions.values().filter_map(QuestionTally::share))
+    /// Returns the questions with scored attempts.
+    pub(super) fn scored_questions(&self) -> BTreeSet<&QuestionId> {
+        self.questions.iter().filter(|(_, question)| question.attempts.scored > 0).map(|(id, _)| id).collect()
+    }
+
+    /// Returns the mean share of passed attempts at these questions; every question counts once.
+    pub(super) fn share_of(&self, questions: &BTreeSet<&QuestionId>) -> Option<f64> {
+        mean(questions.iter().filter_map(|id| self.questions.get(id)?.share()))
     }
 
     #[expect(clippy::cast_precision_loss, reason = "milliseconds are far below 2^52")]
@@ -82,9 +80,7 @@ impl ModelTally {
         question.attempts.passed += usize::from(unit.verdict == Verdict::Passed);
         question.millis.push(unit.millis as f64);
         question.tool_sets.insert(unit.tool_set.clone());
-        // All judges of a trial share its answer. The units of a trial follow each other.
-        if self.last_trial.as_ref() != Some(&unit.trial) {
-            self.last_trial = Some(unit.trial.clone());
+        if self.last_trial.is_new(&unit.trial) {
             question.costs.extend(unit.usage.cost_usd);
         }
     }
@@ -92,9 +88,10 @@ impl ModelTally {
 
 impl QuestionTally {
     /// Returns the share of the scored attempts that passed.
+    #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     pub(super) fn share(&self) -> Option<f64> {
-        let passes = [(self.attempts.passed, 1.0), (self.attempts.scored - self.attempts.passed, 0.0)];
-        mean(passes.into_iter().flat_map(|(count, value)| std::iter::repeat_n(value, count)))
+        let Attempts { passed, scored, .. } = self.attempts;
+        (scored > 0).then(|| passed as f64 / scored as f64)
     }
 
     pub(super) fn cost(&self) -> Option<f64> {

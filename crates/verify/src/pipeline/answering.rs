@@ -41,7 +41,7 @@ pub(super) async fn open_tools(trial: &TrialContext, denials: &Arc<Denials>) -> 
 async fn run(trial: &TrialContext, tools: &TrialTools, denials: Arc<Denials>) -> Result<Answer, JournalError> {
     let settings = &trial.model.settings;
     let steps = Steps::new(Arc::clone(&trial.journal), StepOwner::Trial, trial.redactor.clone());
-    // The time limit counts the time on record, so a resumed run and a replay end at the same point.
+    // The time limit counts executing steps, also those on record, so a resumed run ends at the same point.
     let steps = Arc::new(steps.with_time_limit(settings.limits.time));
     let agent = agent(trial, tools, &steps, denials);
     let answering = Answering { trial, agent, steps };
@@ -105,7 +105,7 @@ fn agent(trial: &TrialContext, tools: &TrialTools, steps: &Arc<Steps>, denials: 
     if let Some(max) = settings.middleware.repetition.0 {
         agent = agent.with_tool_layer(Arc::new(LoopGuard::new(max)));
     }
-    agent = agent.with_tool_layer(Arc::new(JournaledCalls::new(Arc::clone(steps), denials)));
+    agent = agent.with_tool_layer(Arc::new(JournaledCalls::new(Arc::clone(steps), denials, tools.lifetime())));
     if let Some(limit) = &trial.model.concurrency {
         agent = agent.with_concurrency_limit(limit.clone());
     }

@@ -216,6 +216,7 @@ impl UnitContext {
             }
             JudgeError::Model(error) => {
                 tracing::warn!(stage = stage.as_str(), %error, "the judge did not respond");
+                self.caveats.insert(Caveat::CheckIncomplete);
             }
         }
         Ok(())

@@ -214,6 +214,7 @@ fn following<'a>(
             values: taken.values.as_ref(),
             passed,
             reason: None,
+            lacks_values: false,
         })
         .collect();
     scenario.following(&Facts { scenario, turns: &turns, state: &conversation.state })

@@ -4,7 +4,9 @@ use std::ops::Range;
 
 use serde_json::Value;
 
+use super::answer::Answer;
 use super::context::UnitContext;
+use super::conversation::TakenTurn;
 use super::stage::StageError;
 use crate::evidence::{Excerpt, ExcerptRules, MAX_EXCERPT_CHARS, Searcher, SourceText, Subject};
 use crate::judge::JudgeError;
@@ -27,12 +29,14 @@ pub(super) enum NoEvidence {
 /// Where the excerpts of a judge are searched: in what it reads.
 #[derive(Clone, Debug)]
 pub(super) enum Sources {
-    /// In the final response.
+    /// In the final response, or in the answers to all turns of a scenario.
     Response,
     /// In all messages of the model and the tools.
     Trace,
-    /// In some of them: those of a turn.
-    Messages(Range<usize>),
+    /// In the answer to the turn with this index.
+    TurnResponse(usize),
+    /// In all messages of the turn with this index.
+    TurnMessages(usize),
 }
 
 /// What a judge reads, and where its excerpts are searched.
@@ -120,18 +124,32 @@ pub(super) fn excerpts_text(supported: &[Supported], excerpts: &[Excerpt]) -> St
 }
 
 /// Returns the texts that excerpts are searched in: those that the judge reads.
-fn sources<'a>(answer: &'a super::answer::Answer, sources: &Sources) -> Vec<SourceText<'a>> {
-    let range = match sources {
-        Sources::Trace => 0..answer.trace.len(),
-        Sources::Messages(range) => range.clone(),
-        Sources::Response => {
-            let text = answer.response.as_deref().unwrap_or_default();
-            let message = answer.trace.iter().rposition(|message| message.content == text);
-            return vec![SourceText { message, text }];
+fn sources<'a>(answer: &'a Answer, sources: &Sources) -> Vec<SourceText<'a>> {
+    let turns = answer.conversation.as_ref().map(|conversation| conversation.turns.as_slice());
+    let turn = |index: usize| turns.and_then(|turns| turns.get(index));
+    let response = |of: &'a TakenTurn| response_in(answer, of.response.as_deref(), of.messages.clone());
+    match (sources, turns) {
+        (Sources::Trace, _) => messages_in(answer, 0..answer.trace.len()),
+        (Sources::Response, Some(turns)) => turns.iter().map(response).collect(),
+        (Sources::Response, None) => vec![response_in(answer, answer.response.as_deref(), 0..answer.trace.len())],
+        (Sources::TurnResponse(index), _) => turn(*index).map(response).into_iter().collect(),
+        (Sources::TurnMessages(index), _) => {
+            turn(*index).map(|turn| messages_in(answer, turn.messages.clone())).unwrap_or_default()
         }
-    };
+    }
+}
+
+fn messages_in(answer: &Answer, range: Range<usize>) -> Vec<SourceText<'_>> {
     let messages = answer.trace.iter().enumerate().take(range.end).skip(range.start);
     messages.map(|(index, message)| SourceText { message: Some(index), text: &message.content }).collect()
+}
+
+/// Returns an answer of the model, with the message that contains it.
+fn response_in<'a>(answer: &'a Answer, response: Option<&'a str>, range: Range<usize>) -> SourceText<'a> {
+    let text = response.unwrap_or_default();
+    let mut messages = messages_in(answer, range).into_iter().rev();
+    let message = messages.find(|message| message.text == text).and_then(|message| message.message);
+    SourceText { message, text }
 }
 
 /// Reads the excerpts of each item, at most `max` of them.

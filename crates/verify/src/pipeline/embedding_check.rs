@@ -1,7 +1,8 @@
 //! Compares the meanings of values and truths: decides `semantic_match`, and may overrule other failed texts.
 //!
 //! A failed text passes if its meaning is similar to the truth's and the judge confirms that both mean the same. An
-//! expression that does not match is never overruled. Without an embedding model the stage does nothing.
+//! expression that does not match is never overruled. Without an embedding model the stage does nothing. If a model does
+//! not respond, a text that it could have let pass is not wrong: the unit is invalid.
 
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use super::stage::{Artifact, Stage, StageError};
 use super::verify_template;
 use crate::embedding::EmbeddingModel;
 use crate::journaled::{EmbeddingError, TextPair, similarities};
+use crate::judge::JudgeError;
 use crate::judge_prompt::compare_meanings;
 use crate::outcome::{Caveat, Finding};
 use crate::stage_name::StageName;
@@ -73,9 +75,8 @@ async fn check(
         Err(EmbeddingError::Stopped(cause)) => return unit.judge_stopped(cause),
         Err(EmbeddingError::Model(error)) => {
             tracing::warn!(%error, "the embedding model did not respond");
-            if candidates.iter().any(|of| of.decides_from.is_some()) {
-                unit.findings.push(Finding::ModelFailed(StageName::EmbeddingCheck, error));
-            }
+            let indexes: Vec<usize> = candidates.iter().map(|of| of.index).collect();
+            replace_content(unit, template, &indexes, Finding::ModelFailed(StageName::EmbeddingCheck, error));
             return Ok(());
         }
     };
@@ -94,17 +95,46 @@ async fn check(
     let result = template.conclude(fields);
     let has_passed = result.passed == Some(true);
     unit.template_result = Some(result);
-    if !has_passed {
-        for candidate in suggested {
-            confirm(unit, trial, template, &candidate).await?;
-            if unit.is_decided() {
-                return Ok(());
-            }
+    // The texts about which the judge gave no usable answer, and why.
+    let mut open = Vec::new();
+    let mut failure = None;
+    for candidate in suggested.into_iter().filter(|_| !has_passed) {
+        // A judge that does not respond is not asked again.
+        if matches!(failure, Some(Finding::ModelFailed(..))) {
+            open.push(candidate.index);
+            continue;
+        }
+        let confirmed = confirm(unit, trial, template, &candidate).await?;
+        if unit.is_decided() {
+            return Ok(());
+        }
+        if let Err(finding) = confirmed {
+            open.push(candidate.index);
+            failure = Some(finding);
         }
     }
     unit.findings.retain(|finding| !finding.is_of(StageName::VerifyTemplate));
     verify_template::decide(unit);
+    if let Some(failure) = failure {
+        replace_content(unit, template, &open, failure);
+    }
     Ok(())
+}
+
+/// Replaces the finding that the template failed by a failure of a model, if the unit could pass with these fields.
+fn replace_content(unit: &mut UnitContext, template: &Template, open: &[usize], failure: Finding) {
+    let Some(result) = &unit.template_result else { return };
+    let mut fields = result.fields.clone();
+    for index in open {
+        let field = &mut fields[*index];
+        (field.passed, field.score) = (Some(true), Some(1.0));
+    }
+    let could_pass = template.conclude(fields).passed != Some(false);
+    let has_passed = result.passed == Some(true);
+    if could_pass && !has_passed && unit.assertions.iter().all(|assertion| assertion.passed) {
+        unit.findings.retain(|finding| !matches!(finding, Finding::Content(_)));
+        unit.findings.push(failure);
+    }
 }
 
 /// Returns the fields whose meanings are compared.
@@ -132,13 +162,13 @@ fn decide(field: &mut FieldResult, cosine: f64, threshold: f64) {
     field.reason = (!passed).then(|| format!("the similarity {cosine:.2} is below {threshold:.2}"));
 }
 
-/// Asks the judge whether both texts mean the same, and lets the field pass if they do.
+/// Asks the judge whether both texts mean the same, and lets the field pass if they do. Returns why there is no answer.
 async fn confirm(
     unit: &mut UnitContext,
     trial: &TrialContext,
     template: &Template,
     candidate: &Candidate,
-) -> Result<(), StageError> {
+) -> Result<Result<(), Finding>, StageError> {
     let stage = StageName::EmbeddingCheck;
     let TextPair { first, second } = &candidate.texts;
     let prompt = compare_meanings(&trial.question.question, first, second);
@@ -155,9 +185,11 @@ async fn confirm(
             }
             judged.value
         }
-        Err(error) => return unit.check_failed(stage, error),
+        Err(JudgeError::Stopped(cause)) => return unit.judge_stopped(cause).map(Ok),
+        Err(JudgeError::Unparseable(reason)) => return Ok(Err(Finding::Unparseable(stage, reason))),
+        Err(JudgeError::Model(error)) => return Ok(Err(Finding::ModelFailed(stage, error))),
     };
-    let Some(result) = unit.template_result.take() else { return Ok(()) };
+    let Some(result) = unit.template_result.take() else { return Ok(Ok(())) };
     let mut fields = result.fields;
     if is_equivalent {
         let field = &mut fields[candidate.index];
@@ -166,5 +198,5 @@ async fn confirm(
         unit.caveats.insert(Caveat::EmbeddingOverride);
     }
     unit.template_result = Some(template.conclude(fields));
-    Ok(())
+    Ok(Ok(()))
 }

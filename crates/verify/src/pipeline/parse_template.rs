@@ -69,7 +69,7 @@ async fn read_turns(
     let full_trace = options.use_full_trace_for_template;
     let label = unit.judge().map(|judge| judge.judge().label.clone());
     let is_steering = conversation.steering.as_ref().is_some_and(|steering| Some(&steering.judge) == label.as_ref());
-    for taken in &conversation.turns {
+    for (index, taken) in conversation.turns.iter().enumerate() {
         let template = scenario.turn(&taken.name).and_then(|turn| turn.template.as_ref());
         let values = match (template, &taken.values) {
             (None, _) => None,
@@ -79,7 +79,7 @@ async fn read_turns(
                 let evidence = Evidence {
                     stage: StageName::ParseTemplate,
                     judged: JudgedAnswer { question: &taken.prompt, answer: &text },
-                    sources: Sources::Messages(taken.messages.clone()),
+                    sources: if full_trace { Sources::TurnMessages(index) } else { Sources::TurnResponse(index) },
                     turn: Some(&taken.name),
                 };
                 let values = fill(unit, template, evidence).await?;
@@ -137,7 +137,7 @@ fn judge_failed(
         JudgeError::Stopped(cause) => unit.judge_stopped(cause).map(|()| None),
         JudgeError::Unparseable(reason) => {
             let reason = turn.map_or(reason.clone(), |turn| format!("turn `{turn}`: {reason}"));
-            Err(StageError::Failed(Finding::Unparseable(reason)))
+            Err(StageError::Failed(Finding::Unparseable(StageName::ParseTemplate, reason)))
         }
         JudgeError::Model(error) => Err(StageError::Failed(Finding::ModelFailed(StageName::ParseTemplate, error))),
     }

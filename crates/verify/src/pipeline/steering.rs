@@ -70,7 +70,8 @@ impl SteeringJudge {
                 Ok(Ok(judged.value))
             }
             Err(JudgeError::Unparseable(reason)) => {
-                finding(Finding::Unparseable(format!("turn `{}`: {reason}", turn.name)))
+                let reason = format!("turn `{}`: {reason}", turn.name);
+                finding(Finding::Unparseable(StageName::ParseTemplate, reason))
             }
             Err(JudgeError::Model(error)) => finding(Finding::ModelFailed(StageName::ParseTemplate, error)),
             Err(JudgeError::Stopped(StopCause::Journal(error))) => Err(error),

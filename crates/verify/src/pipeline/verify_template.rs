@@ -10,7 +10,7 @@ use super::conversation::{Conversation, TurnChecks};
 use super::stage::{Artifact, Stage, StageError};
 use crate::assertion::AssertionResult;
 use crate::outcome::Finding;
-use crate::scenario::{Facts, Scenario, TurnFacts};
+use crate::scenario::{CriterionResult, Evaluation, Facts, Scenario, TurnFacts};
 use crate::stage_name::StageName;
 use crate::template::TemplateResult;
 
@@ -72,11 +72,15 @@ fn verify_turns(unit: &mut UnitContext, scenario: &Scenario, conversation: &Conv
         let checks = checks.unwrap_or_default();
         let passed = checks.passed();
         let reason = (passed == Some(false)).then(|| failures(checks.template.as_ref(), &checks.assertions));
-        facts.push(TurnFacts { name: &taken.name, response, trace, values, passed, reason });
+        let lacks_values = checks.template.as_ref().is_some_and(lacks_values);
+        facts.push(TurnFacts { name: &taken.name, response, trace, values, passed, reason, lacks_values });
         unit.turn_checks.push(checks);
     }
     let facts = Facts { scenario, turns: &facts, state: &conversation.state };
-    unit.criteria = scenario.outcome.iter().map(|criterion| criterion.evaluate(&facts)).collect();
+    let evaluations: Vec<Evaluation> =
+        scenario.outcome.iter().map(|criterion| criterion.when.evaluate(&facts)).collect();
+    let results = scenario.outcome.iter().zip(&evaluations);
+    unit.criteria = results.map(|(criterion, evaluation)| criterion.result(evaluation)).collect();
     if scenario.outcome.is_empty() {
         let findings: Vec<Finding> = unit
             .turn_checks
@@ -87,13 +91,27 @@ fn verify_turns(unit: &mut UnitContext, scenario: &Scenario, conversation: &Conv
         unit.findings.extend(findings);
         return;
     }
-    let failed = unit.criteria.iter().filter(|criterion| criterion.passed != Some(true));
-    let failed: Vec<String> = failed
-        .map(|criterion| format!("criterion `{}`: {}", criterion.name, criterion.reason.as_deref().unwrap_or("failed")))
-        .collect();
-    if !failed.is_empty() {
-        unit.findings.push(Finding::Content(failed.join("; ")));
+    unit.findings.extend(criteria_finding(&unit.criteria, &evaluations));
+}
+
+/// Returns the finding of criteria that do not hold. As for fields, what lacks a value is wrong, and what cannot be
+/// compared is not the model's fault.
+fn criteria_finding(criteria: &[CriterionResult], evaluations: &[Evaluation]) -> Option<Finding> {
+    let mut failed = Vec::new();
+    let mut unknown = Vec::new();
+    for (criterion, evaluation) in criteria.iter().zip(evaluations) {
+        let text = || format!("criterion `{}`: {}", criterion.name, evaluation.reason.as_deref().unwrap_or("failed"));
+        match evaluation.holds {
+            Some(true) => {}
+            None if !evaluation.lacks_value => unknown.push(text()),
+            Some(false) | None => failed.push(text()),
+        }
     }
+    if !failed.is_empty() {
+        return Some(Finding::Content(failed.join("; ")));
+    }
+    let reason = || format!("the criteria could not be checked: {}", unknown.join("; "));
+    (!unknown.is_empty()).then(|| Finding::Unexpected(StageName::VerifyTemplate, reason()))
 }
 
 /// Returns the finding of a turn that did not pass.
@@ -127,16 +145,22 @@ fn failures(template: Option<&TemplateResult>, assertions: &[AssertionResult]) -
     if failures.is_empty() { "the template failed".to_owned() } else { failures.join("; ") }
 }
 
+/// Returns whether every field that could not be checked lacks a value in the answer.
+fn lacks_values(template: &TemplateResult) -> bool {
+    let mut fields = template.fields.iter().filter(|field| field.passed.is_none());
+    fields.all(|field| field.extracted.as_ref().is_some_and(serde_json::Value::is_null))
+}
+
 /// Decides about a template whose fields could not all be checked. An answer without the values is a wrong answer; a value
 /// that cannot be compared is not the model's fault.
 fn undecided(template: &TemplateResult) -> Finding {
-    let fields = || template.fields.iter().filter(|field| field.passed.is_none());
-    let reasons = fields().map(|field| {
+    let fields = template.fields.iter().filter(|field| field.passed.is_none());
+    let reasons = fields.map(|field| {
         let reason = field.reason.as_deref().unwrap_or("could not be checked");
         format!("field `{}`: {reason}", field.name)
     });
     let reasons = reasons.collect::<Vec<_>>().join("; ");
-    if fields().all(|field| field.extracted.as_ref().is_some_and(serde_json::Value::is_null)) {
+    if lacks_values(template) {
         Finding::Content(reasons)
     } else {
         Finding::Unexpected(StageName::VerifyTemplate, format!("the template could not be checked: {reasons}"))

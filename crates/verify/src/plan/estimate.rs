@@ -1,6 +1,6 @@
 //! What a plan will roughly cost, before anything is sent.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde::Serialize;
 
@@ -48,7 +48,10 @@ pub struct Estimate {
 /// The turns of a trial, and those that a judge reads.
 struct Length {
     turns: u64,
+    /// Those that every judge reads for its unit.
     judged: u64,
+    /// Those that the steering judge reads once, beside the readings for its unit.
+    steered: u64,
 }
 
 impl Length {
@@ -57,15 +60,29 @@ impl Length {
         let has_template = input.evaluation.mode.has_template();
         let Some(scenario) = &question.scenario else {
             let judged = question.template.as_ref().is_some_and(Template::needs_judge) && has_template;
-            let one = || Self { turns: 1, judged: judged.into() };
+            let one = || Self { turns: 1, judged: judged.into(), steered: 0 };
             return (one(), one());
         };
         let is_judged = |turn: &Turn| turn.template.as_ref().is_some_and(Template::needs_judge) && has_template;
         let (min, max) = (u64::from(scenario.min_turns()), u64::from(scenario.most_turns()));
         let always = scenario.turns.iter().all(is_judged);
         let first = scenario.first_turn().is_some_and(is_judged);
-        let shortest = Self { turns: min, judged: if always { min } else { first.into() } };
-        (shortest, Self { turns: max, judged: if scenario.turns.iter().any(is_judged) { max } else { 0 } })
+        // What the steering judge reads counts for its unit, unless that needs no values or other requests.
+        let is_reused = has_template && input.evaluation.deep_judgment.template == DeepTemplate::Disabled;
+        let steered = if is_reused { BTreeSet::new() } else { scenario.steered_turns() };
+        let starts_steered = scenario.first_turn().is_some_and(|turn| steered.contains(turn.name.as_str()));
+        let all_steered = steered.len() == scenario.turns.len();
+        let shortest = Self {
+            turns: min,
+            judged: if always { min } else { first.into() },
+            steered: if all_steered { min } else { starts_steered.into() },
+        };
+        let longest = Self {
+            turns: max,
+            judged: if scenario.turns.iter().any(is_judged) { max } else { 0 },
+            steered: if steered.is_empty() { 0 } else { max },
+        };
+        (shortest, longest)
     }
 }
 
@@ -115,7 +132,7 @@ impl Plan {
                     + u64::from(is_sufficiency_checked && template.is_some())
                     + template_requests(input) * length.judged
                     + rubric_requests(question, input);
-                checks * trial.units.len() as u64
+                checks * trial.units.len() as u64 + length.steered
             };
             let judge_requests = checks(&longest);
             let judged = JUDGE_PROMPT_TOKENS + ANSWER_TOKENS + tokens(schema + question.text().len());

@@ -38,6 +38,13 @@ pub(super) struct UnitIdentity {
     common: String,
 }
 
+/// The judge whose reading changes the conversation of a scenario.
+pub(super) struct SteeringIdentity<'a> {
+    pub(super) judge: &'a Judge,
+    /// Whether it reads the tool calls too.
+    pub(super) reads_full_trace: bool,
+}
+
 /// A judge's settings without those that have no effect on a judge.
 #[derive(Serialize)]
 struct JudgeSettings<'a> {
@@ -67,13 +74,12 @@ impl ToolsIdentity {
 }
 
 impl TrialIdentity {
-    /// `steering_judge` is the judge whose reading changes the conversation of a scenario.
     pub(super) fn new(
         question: &Question,
         model: &ModelUnderTest,
         servers: &ServerSet,
         tools: &ToolsIdentity,
-        steering_judge: Option<&Judge>,
+        steering: Option<&SteeringIdentity<'_>>,
     ) -> Self {
         let mut identity = json!({
             "format": RESULT_FORMAT,
@@ -86,8 +92,9 @@ impl TrialIdentity {
             // The criteria are evaluated when the conversation is over.
             identity["scenario"] = json!(Scenario { outcome: Vec::new(), ..scenario.clone() });
         }
-        if let Some(judge) = steering_judge {
+        if let Some(SteeringIdentity { judge, reads_full_trace }) = steering {
             identity["steering_judge"] = json!(JudgeSettings::of(judge));
+            identity["steering_reads_full_trace"] = json!(reads_full_trace);
         }
         Self { common: digest(&identity) }
     }

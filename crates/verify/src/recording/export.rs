@@ -14,9 +14,11 @@ use crate::ids::{RunId, UnitId};
 use crate::outcome::UnitResult;
 use crate::plan::Trial;
 use crate::step::{RecordedStep, StepOwner};
-use crate::store::{RunStore, StoreError};
+use crate::store::{ResultPages, RunStore, StoreError};
 
-use super::{FORMAT, RecordedTrial, RecordedUnit, RecordingError, RecordingHeader, ResultLine, StepLine, VERSION};
+use super::{
+    FORMAT, RecordedTrial, RecordedUnit, RecordingError, RecordingHeader, ResultLine, StepLine, VERSION, WHARF,
+};
 
 /// Trials that are in memory at once.
 const PAGE_SIZE: u32 = 32;
@@ -34,6 +36,7 @@ pub async fn write_recording(
     let header = RecordingHeader {
         format: FORMAT.to_owned(),
         version: VERSION,
+        wharf: Some(WHARF.to_owned()),
         run: Some(run.clone()),
         benchmark: summary.benchmark,
         settings: serde_json::from_str(&settings).unwrap_or_default(),
@@ -42,12 +45,13 @@ pub async fn write_recording(
     push_line(&mut lines, &header)?;
     let mut file = RecordingFile::create(path).await?;
     file.append(&mut lines).await?;
-    let mut results = Results { store, run, skip: 0, page: Vec::new().into_iter().peekable() };
+    let mut results = Results { pages: ResultPages::new(store, run), page: Vec::new().into_iter().peekable() };
     let mut skip = 0;
     let mut written = 0;
     loop {
         let trials = store.trials(run, skip, PAGE_SIZE).await?;
         if trials.is_empty() {
+            results.expect_end()?;
             file.commit().await?;
             return Ok(written);
         }
@@ -65,22 +69,20 @@ pub async fn write_recording(
     }
 }
 
-/// The results of a run, page by page.
+/// The results of a run, trial by trial.
 struct Results<'a> {
-    store: &'a dyn RunStore,
-    run: &'a RunId,
-    skip: u64,
+    pages: ResultPages<'a>,
     page: Peekable<std::vec::IntoIter<Arc<UnitResult>>>,
 }
 
 impl Results<'_> {
-    /// Takes the results of a trial. Trials and results have the same order.
+    /// Takes the results of a trial. Trials and results have the same order. The next page is read while its first trial
+    /// is the current one, so results that appear meanwhile belong to this trial or to later ones.
     async fn of(&mut self, trial: &Trial) -> Result<Vec<Arc<UnitResult>>, StoreError> {
         let mut results = Vec::new();
         loop {
             if self.page.peek().is_none() {
-                let page = self.store.results(self.run, self.skip, PAGE_SIZE).await?;
-                self.skip += page.len() as u64;
+                let Some(page) = self.pages.next().await? else { return Ok(results) };
                 self.page = page.into_iter().peekable();
             }
             match self.page.next_if(|result| result.trial == trial.id) {
@@ -88,6 +90,14 @@ impl Results<'_> {
                 None => return Ok(results),
             }
         }
+    }
+}
+
+impl Results<'_> {
+    /// Fails if results are left: they belong to no trial of the plan that was read.
+    fn expect_end(&mut self) -> Result<(), StoreError> {
+        let changed = || StoreError::Failed("the plan of the run has changed while it was recorded".to_owned());
+        if self.page.peek().is_some() { Err(changed()) } else { Ok(()) }
     }
 }
 
@@ -100,6 +110,7 @@ fn recorded_trial(
     let judges: HashMap<&UnitId, &Option<String>> = trial.units.iter().map(|unit| (&unit.id, &unit.judge)).collect();
     let unit = |result: &Arc<UnitResult>| RecordedUnit {
         judge: judges.get(&result.unit).copied().cloned().flatten(),
+        unit: Some(result.unit.clone()),
         verdict: result.verdict,
         result: super::result_digest(result, redactor),
     };

@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use wharf_protocol::Redactor;
 
 use crate::plan::Trial;
 
 use super::export::blocking;
-use super::{FORMAT, RecordedTrial, RecordingError, RecordingHeader, VERSION};
+use super::{FORMAT, RecordedTrial, RecordingError, RecordingHeader, VERSION, WHARF};
 
 /// The maximum length of a line.
 const MAX_LINE_BYTES: u64 = 256 * 1024 * 1024;
@@ -23,6 +24,7 @@ const MAX_LINE_BYTES: u64 = 256 * 1024 * 1024;
 pub struct Recording {
     path: String,
     header: RecordingHeader,
+    redactor: Redactor,
     file: Arc<File>,
     trials: HashMap<TrialKey, Position>,
 }
@@ -90,7 +92,23 @@ impl Recording {
             offset += len as u64;
         }
         let header = header.ok_or_else(|| invalid(1, "the file is empty".to_owned()))?;
-        Ok(Self { path: name, header, file: Arc::new(file), trials })
+        Ok(Self { path: name, header, redactor: Redactor::default(), file: Arc::new(file), trials })
+    }
+
+    /// Sets the secrets of the run, which are redacted in the recording.
+    #[must_use]
+    pub fn with_redactor(mut self, redactor: Redactor) -> Self {
+        self.redactor = redactor;
+        self
+    }
+
+    pub(super) fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+
+    /// Whether this version of Wharf wrote the recording, so that its results have the same digests.
+    pub(super) fn is_of_this_version(&self) -> bool {
+        self.header.wharf.as_deref() == Some(WHARF)
     }
 
     /// Returns the first line: the benchmark and the settings of the run.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use wharf_protocol::BoxFuture;
+use wharf_protocol::{BoxFuture, Redactor};
 
 use crate::ids::UnitId;
 use crate::journal::pending::PendingCommits;
@@ -13,7 +13,7 @@ use crate::plan::Trial;
 use crate::step::{StepOwner, StepRequest, StepResult, StepStart};
 use crate::store::{Lease, RunStore};
 
-use super::{RecordedTrial, Recording, ResultLine, StepLine};
+use super::{RecordedTrial, RecordedUnit, Recording, ResultLine, StepLine, result_digest};
 
 /// Answers the steps of one trial from a recording. It records no intents, because nothing is executed.
 pub struct ReplayJournal {
@@ -21,6 +21,10 @@ pub struct ReplayJournal {
     lease: Lease,
     /// Index of the recorded unit for each unit of the trial.
     units: HashMap<UnitId, usize>,
+    recorded_units: Vec<RecordedUnit>,
+    /// Whether the digests of the results are comparable.
+    compares_digests: bool,
+    redactor: Redactor,
     /// The last attempt of each step. It is the one that decided, so a replay does not repeat the others.
     steps: HashMap<StepKey, Option<ResultLine>>,
     pending: PendingCommits,
@@ -58,7 +62,33 @@ impl ReplayJournal {
         for StepLine { unit, request, occurrence, result, .. } in lines {
             steps.insert(StepKey { unit, request, occurrence }, result);
         }
-        Ok(Self { store, lease, units, steps, pending: PendingCommits::default() })
+        Ok(Self {
+            store,
+            lease,
+            units,
+            recorded_units,
+            compares_digests: recording.is_of_this_version(),
+            redactor: recording.redactor().clone(),
+            steps,
+            pending: PendingCommits::default(),
+        })
+    }
+
+    /// Checks that a unit that is evaluated like the recorded one has the same verdict and result.
+    fn compare(&self, result: &UnitResult) -> Result<(), JournalError> {
+        let recorded = self.units.get(&result.unit).and_then(|index| self.recorded_units.get(*index));
+        let Some(recorded) = recorded.filter(|recorded| recorded.unit.as_ref() == Some(&result.unit)) else {
+            return Ok(());
+        };
+        let differs =
+            |what: &str| Err(JournalError::Diverged(format!("the {what} of a unit differs from the recorded one")));
+        if recorded.verdict != result.verdict {
+            return differs("verdict");
+        }
+        if self.compares_digests && recorded.result != result_digest(result, &self.redactor) {
+            return differs("result");
+        }
+        Ok(())
     }
 
     fn recorded(&self, step: &StepRequest) -> Result<StepStart, JournalError> {
@@ -73,7 +103,7 @@ impl ReplayJournal {
         let key = StepKey { unit, request: step.request.clone(), occurrence: step.occurrence };
         match self.steps.get(&key).cloned() {
             Some(Some(ResultLine { body, failed, usage, millis })) => {
-                Ok(StepStart::Recorded(StepResult { body, failed, usage, millis }))
+                Ok(StepStart::Recorded(StepResult { body, failed, usage, millis, clock: None }))
             }
             Some(None) => Ok(StepStart::Indeterminate),
             None => Err(diverged(step)),
@@ -112,6 +142,7 @@ impl Journal for ReplayJournal {
 
     fn finish_unit<'a>(&'a self, result: &'a UnitResult) -> BoxFuture<'a, Result<(), JournalError>> {
         Box::pin(async move {
+            self.compare(result)?;
             let commit = self.store.finish_unit(&self.lease, result).await?;
             Ok(self.pending.push(commit).await?)
         })

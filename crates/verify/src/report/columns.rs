@@ -1,9 +1,9 @@
 //! The flat columns of a result, for formats without nesting.
 
 use serde::Serialize;
-use serde_json::Value;
 use wharf_protocol::Usage;
 
+use crate::json_name::json_name;
 use crate::outcome::UnitResult;
 
 /// The type of a column.
@@ -60,13 +60,13 @@ pub const COLUMNS: &[Column] = &[
     column("judge", CellType::Text, |unit| Cell::Text(unit.judge.as_ref().map(|judge| judge.label.clone()))),
     column("replicate", CellType::Int, |unit| int(u64::from(unit.replicate))),
     column("verdict", CellType::Text, |unit| word(&unit.verdict)),
-    column("failure_category", CellType::Text, |unit| failure(unit, |failure| name_of(&failure.category))),
-    column("failure_group", CellType::Text, |unit| failure(unit, |failure| name_of(&failure.group))),
+    column("failure_category", CellType::Text, |unit| failure(unit, |failure| json_name(&failure.category))),
+    column("failure_group", CellType::Text, |unit| failure(unit, |failure| json_name(&failure.group))),
     column("failure_stage", CellType::Text, |unit| failure(unit, |failure| failure.stage.clone())),
     column("reason", CellType::Text, |unit| {
         Cell::Text(unit.failure.as_ref().map(|failure| failure.reason.clone()).or_else(|| unit.reason.clone()))
     }),
-    column("caveats", CellType::Text, |unit| text(unit.caveats.iter().map(name_of).collect::<Vec<_>>().join(";"))),
+    column("caveats", CellType::Text, |unit| text(unit.caveats.iter().map(json_name).collect::<Vec<_>>().join(";"))),
     column("score", CellType::Float, |unit| Cell::Float(unit.template.as_ref().and_then(|template| template.score))),
     column("response", CellType::Text, |unit| Cell::Text(unit.response.clone())),
     column("limit_reached", CellType::Bool, |unit| Cell::Bool(unit.limit_reached)),
@@ -88,7 +88,7 @@ pub const COLUMNS: &[Column] = &[
         Cell::Text(unit.scenario.as_ref().map(|scenario| scenario.path().join(";")))
     }),
     column("scenario_end", CellType::Text, |unit| {
-        Cell::Text(unit.scenario.as_ref().map(|scenario| name_of(&scenario.end)))
+        Cell::Text(unit.scenario.as_ref().map(|scenario| json_name(&scenario.end)))
     }),
     column("scenario_turns", CellType::Text, |unit| json(unit.scenario.as_ref().map(|scenario| &scenario.turns))),
     column("scenario_state", CellType::Text, |unit| json(unit.scenario.as_ref().map(|scenario| &scenario.state))),
@@ -108,15 +108,7 @@ fn cost(usage: &Usage) -> Cell {
 }
 
 fn word(value: &impl Serialize) -> Cell {
-    text(name_of(value))
-}
-
-/// Returns the name of a variant in the JSON form.
-fn name_of(value: &impl Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(Value::String(name)) => name,
-        _ => String::new(),
-    }
+    text(json_name(value))
 }
 
 fn failure(unit: &UnitResult, part: impl Fn(&crate::outcome::Failure) -> String) -> Cell {

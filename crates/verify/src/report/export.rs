@@ -14,10 +14,7 @@ use super::summary::{Summary, SummaryBuilder};
 use crate::ids::RunId;
 use crate::outcome::{UnitResult, Verdict};
 use crate::panel::{PanelBuilder, PanelRule};
-use crate::store::{RunStore, StoreError};
-
-/// How many results are read at once.
-const PAGE: u32 = 256;
+use crate::store::{ResultPages, RunStore, StoreError};
 
 /// A failed export.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +37,7 @@ pub enum ExportError {
 pub async fn summarize(store: &dyn RunStore, run: &RunId) -> Result<Summary, StoreError> {
     let rule = PanelRule::of_settings(&store.run(run).await?.1);
     let mut summary = SummaryBuilder::new(store.progress(run).await?.units, rule);
-    let mut pages = Pages::new(store, run);
+    let mut pages = ResultPages::new(store, run);
     while let Some(page) = pages.next().await? {
         for unit in page {
             summary.add(&unit);
@@ -64,7 +61,7 @@ pub struct NotPassed {
 /// If the results cannot be read.
 pub async fn not_passed(store: &dyn RunStore, run: &RunId, limit: usize) -> Result<NotPassed, StoreError> {
     let mut found = NotPassed::default();
-    let mut pages = Pages::new(store, run);
+    let mut pages = ResultPages::new(store, run);
     while let Some(page) = pages.next().await? {
         for unit in page.into_iter().filter(|unit| unit.verdict != Verdict::Passed) {
             found.count += 1;
@@ -86,7 +83,7 @@ pub async fn export<W: Write + Send>(
     format: Format,
     mut out: W,
 ) -> Result<(), ExportError> {
-    let mut pages = Pages::new(store, run);
+    let mut pages = ResultPages::new(store, run);
     match format {
         Format::Json => {
             let (found, settings) = store.run(run).await?;
@@ -144,42 +141,19 @@ pub async fn export<W: Write + Send>(
         }
         Format::JUnit => {
             let (found, settings) = store.run(run).await?;
-            let summary = summarize(store, run).await?;
+            let planned = store.progress(run).await?.units;
+            let mut summary = SummaryBuilder::new(planned, PanelRule::of_settings(&settings));
             let has_several_judges = settings["judges"].as_array().is_some_and(|judges| judges.len() > 1);
-            let mut report = JUnitWriter::new(&mut out, &found, &summary, has_several_judges)?;
+            let mut report = JUnitWriter::new(has_several_judges);
             while let Some(page) = pages.next().await? {
                 for unit in page {
                     report.add(&unit)?;
+                    summary.add(&unit);
                 }
             }
-            report.finish()?;
+            report.write(&mut out, &found, &summary.finish())?;
         }
     }
     out.flush()?;
     Ok(())
-}
-
-/// The results of a run, page by page.
-pub(super) struct Pages<'a> {
-    store: &'a dyn RunStore,
-    run: &'a RunId,
-    skip: u64,
-    is_done: bool,
-}
-
-impl<'a> Pages<'a> {
-    pub(super) fn new(store: &'a dyn RunStore, run: &'a RunId) -> Self {
-        Self { store, run, skip: 0, is_done: false }
-    }
-
-    /// Returns the next page. `None` after the last one; no page is empty.
-    pub(super) async fn next(&mut self) -> Result<Option<Vec<Arc<UnitResult>>>, StoreError> {
-        if self.is_done {
-            return Ok(None);
-        }
-        let page = self.store.results(self.run, self.skip, PAGE).await?;
-        self.skip += page.len() as u64;
-        self.is_done = page.len() < PAGE as usize;
-        Ok(Some(page).filter(|page| !page.is_empty()))
-    }
 }

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use wharf_protocol::Usage;
 
-use super::export::{ExportError, Pages};
+use super::export::ExportError;
 use super::questions::BenchmarkText;
 use crate::digest::digest;
-use crate::ids::{QuestionId, RunId, TrialId};
+use crate::ids::{LastTrial, QuestionId, RunId};
 use crate::outcome::{ModelIdentity, UnitResult, Verdict};
-use crate::store::{RunState, RunStore, RunSummary};
+use crate::store::{ResultPages, RunState, RunStore, RunSummary};
 use sample::{Questions, sample};
 
 /// Version of the log format.
@@ -40,7 +40,7 @@ pub struct InspectLog {
 #[derive(Clone, Debug, Default)]
 struct Totals {
     samples: u64,
-    last_trial: Option<TrialId>,
+    last_trial: LastTrial,
     epochs: u32,
     /// The ids of the questions, in the order of the plan.
     questions: Vec<String>,
@@ -57,7 +57,7 @@ struct Totals {
 pub async fn inspect_logs(store: &dyn RunStore, run: &RunId) -> Result<Vec<InspectLog>, ExportError> {
     let (found, _) = store.run(run).await?;
     let mut logs: Vec<InspectLog> = Vec::new();
-    let mut pages = Pages::new(store, run);
+    let mut pages = ResultPages::new(store, run);
     while let Some(page) = pages.next().await? {
         for unit in page {
             let known = logs.iter().position(|log| log.model == unit.model.label);
@@ -93,7 +93,7 @@ impl InspectLog {
         // The object stays open: its last key is the list of samples.
         let open = head.strip_suffix('}').unwrap_or(&head);
         write!(out, "{open},\"samples\":[")?;
-        let mut pages = Pages::new(store, run);
+        let mut pages = ResultPages::new(store, run);
         let mut units: Vec<Arc<UnitResult>> = Vec::new();
         let mut is_first = true;
         while let Some(page) = pages.next().await? {
@@ -163,9 +163,7 @@ impl Totals {
         if self.seen.insert(unit.question.clone()) {
             self.questions.push(unit.question.to_string());
         }
-        // The units of a trial follow each other and share their answer.
-        if self.last_trial.as_ref() != Some(&unit.trial) {
-            self.last_trial = Some(unit.trial.clone());
+        if self.last_trial.is_new(&unit.trial) {
             self.samples += 1;
             *self.usage.entry(model_name(&unit.model)).or_default() += unit.usage;
         }
@@ -214,7 +212,7 @@ fn tokens(usage: &Usage) -> Value {
     json!({
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
-        "total_tokens": usage.input_tokens + usage.output_tokens,
+        "total_tokens": usage.input_tokens.saturating_add(usage.output_tokens),
         "input_tokens_cache_read": usage.cache_read_tokens,
         "input_tokens_cache_write": usage.cache_write_tokens,
         "reasoning_tokens": usage.reasoning_tokens,

@@ -7,23 +7,29 @@ use std::io::{self, Write};
 
 use super::summary::Summary;
 use super::visible::{one_line, visible};
+use crate::assertion::AssertionResult;
 use crate::outcome::{UnitResult, Verdict};
 use crate::store::RunSummary;
+use crate::template::TemplateResult;
 
 const MAX_NAME_CHARS: usize = 200;
 const MAX_MESSAGE_CHARS: usize = 500;
 /// Characters of an answer in a failed test case.
 const MAX_ANSWER_CHARS: usize = 4_000;
 
-/// The test cases of a run.
-pub(super) struct JUnitWriter<W: Write> {
-    out: W,
+/// The test cases of a run. The file begins with their numbers, and the run may go on meanwhile, so they are collected.
+pub(super) struct JUnitWriter {
+    cases: Vec<u8>,
     has_several_judges: bool,
 }
 
-impl<W: Write> JUnitWriter<W> {
-    /// Writes the beginning of the file.
-    pub(super) fn new(mut out: W, run: &RunSummary, summary: &Summary, has_several_judges: bool) -> io::Result<Self> {
+impl JUnitWriter {
+    pub(super) fn new(has_several_judges: bool) -> Self {
+        Self { cases: Vec::new(), has_several_judges }
+    }
+
+    /// Writes the file. The summary is that of the units that were added.
+    pub(super) fn write(self, mut out: impl Write, run: &RunSummary, summary: &Summary) -> io::Result<()> {
         let sum = |of: fn(&super::ModelSummary) -> u64| summary.models.iter().map(of).sum::<u64>();
         let (tests, failures) = (sum(|model| model.units), sum(|model| model.failed));
         let errors = sum(|model| model.invalid + model.indeterminate);
@@ -39,13 +45,14 @@ impl<W: Write> JUnitWriter<W> {
             writeln!(out, "<property name=\"{property}\" value=\"{value}\"/>")?;
         }
         writeln!(out, "</properties>")?;
-        Ok(Self { out, has_several_judges })
+        out.write_all(&self.cases)?;
+        writeln!(out, "</testsuite>\n</testsuites>")
     }
 
-    /// Writes a unit.
+    /// Adds a unit.
     #[expect(clippy::cast_precision_loss, reason = "a duration for people")]
     pub(super) fn add(&mut self, unit: &UnitResult) -> io::Result<()> {
-        let out = &mut self.out;
+        let out = &mut self.cases;
         let mut name = attribute(unit.question.as_str(), MAX_NAME_CHARS);
         if unit.replicate > 1 {
             name = format!("{name} #{}", unit.replicate);
@@ -68,24 +75,21 @@ impl<W: Write> JUnitWriter<W> {
         writeln!(out, "<{element} type=\"{kind}\" message=\"{message}\">{}</{element}>", text(&details(unit)))?;
         writeln!(out, "</testcase>")
     }
-
-    /// Writes the end of the file.
-    pub(super) fn finish(mut self) -> io::Result<()> {
-        writeln!(self.out, "</testsuite>\n</testsuites>")
-    }
 }
 
-/// Returns what was found instead: fields and assertions that do not hold, and the answer.
+/// Returns what was found instead: fields, assertions, turns and criteria that do not hold, and the answer.
 fn details(unit: &UnitResult) -> String {
     let mut lines = Vec::new();
-    for field in unit.template.iter().flat_map(|template| &template.fields).filter(|field| field.passed != Some(true)) {
-        let reason = field.reason.as_deref().unwrap_or_default();
-        lines.push(format!("field {}: {}", one_line(&field.name, MAX_NAME_CHARS), one_line(reason, MAX_MESSAGE_CHARS)));
+    add_failures(&mut lines, "", unit.template.as_ref(), &unit.assertions);
+    for turn in unit.scenario.iter().flat_map(|scenario| &scenario.turns) {
+        let prefix = format!("turn {}: ", one_line(&turn.turn, MAX_NAME_CHARS));
+        add_failures(&mut lines, &prefix, turn.template.as_ref(), &turn.assertions);
     }
-    for assertion in unit.assertions.iter().filter(|assertion| !assertion.passed) {
-        let reason = assertion.reason.as_deref().unwrap_or_default();
-        let name = one_line(&assertion.assertion, MAX_MESSAGE_CHARS);
-        lines.push(format!("assertion {name}: {}", one_line(reason, MAX_MESSAGE_CHARS)));
+    let criteria = unit.scenario.iter().flat_map(|scenario| &scenario.outcome);
+    for criterion in criteria.filter(|criterion| criterion.passed != Some(true)) {
+        let reason = criterion.reason.as_deref().unwrap_or_default();
+        let name = one_line(&criterion.name, MAX_NAME_CHARS);
+        lines.push(format!("criterion {name}: {}", one_line(reason, MAX_MESSAGE_CHARS)));
     }
     if let Some(response) = &unit.response {
         let mut answer: String = response.chars().take(MAX_ANSWER_CHARS).collect();
@@ -95,6 +99,25 @@ fn details(unit: &UnitResult) -> String {
         lines.push(format!("answer: {answer}"));
     }
     lines.join("\n")
+}
+
+/// Adds the fields and assertions that do not hold.
+fn add_failures(
+    lines: &mut Vec<String>,
+    prefix: &str,
+    template: Option<&TemplateResult>,
+    assertions: &[AssertionResult],
+) {
+    for field in template.iter().flat_map(|template| &template.fields).filter(|field| field.passed != Some(true)) {
+        let name = one_line(&field.name, MAX_NAME_CHARS);
+        let reason = one_line(field.reason.as_deref().unwrap_or_default(), MAX_MESSAGE_CHARS);
+        lines.push(format!("{prefix}field {name}: {reason}"));
+    }
+    for assertion in assertions.iter().filter(|assertion| !assertion.passed) {
+        let name = one_line(&assertion.assertion, MAX_MESSAGE_CHARS);
+        let reason = one_line(assertion.reason.as_deref().unwrap_or_default(), MAX_MESSAGE_CHARS);
+        lines.push(format!("{prefix}assertion {name}: {reason}"));
+    }
 }
 
 /// Returns a text in one line, escaped for an attribute in double quotes.

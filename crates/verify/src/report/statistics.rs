@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::ids::TrialId;
+use crate::assertion::AssertionResult;
+use crate::ids::LastTrial;
 use crate::outcome::{FailureCategory, FailureGroup, UnitResult, Verdict};
 use crate::stats::{Attempts, pass_all_k, pass_at_k, percentile, replicate_agreement};
 use questions::QuestionCounts;
@@ -117,7 +118,7 @@ struct ModelCounts {
     failures: BTreeMap<FailureCategory, u64>,
     uncategorized: u64,
     trials: u64,
-    last_trial: Option<TrialId>,
+    last_trial: LastTrial,
 }
 
 impl ModelStatistics {
@@ -171,8 +172,7 @@ impl ModelCounts {
             None => {}
         }
         // All judges of a trial share its answer, and so its tool calls and its cost.
-        if self.last_trial.as_ref() != Some(&unit.trial) {
-            self.last_trial = Some(unit.trial.clone());
+        if self.last_trial.is_new(&unit.trial) {
             self.add_answer(unit);
         }
     }
@@ -183,7 +183,10 @@ impl ModelCounts {
         self.tools.all += tools.all;
         self.tools.failed += tools.failed;
         self.costs.extend(unit.usage.cost_usd);
-        self.efficiencies.extend(unit.assertions.iter().find_map(|assertion| assertion.path_efficiency));
+        let turns = unit.scenario.iter().flat_map(|scenario| &scenario.turns).map(|turn| &turn.assertions);
+        let measured = std::iter::once(&unit.assertions).chain(turns);
+        let efficiency = |assertions: &Vec<AssertionResult>| assertions.iter().find_map(|of| of.path_efficiency);
+        self.efficiencies.extend(measured.filter_map(efficiency));
     }
 
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]

@@ -5,7 +5,7 @@ use wharf_protocol::Usage;
 
 use super::proportion::{Interval, wilson};
 use super::statistics::{ModelStatistics, RunStatistics, StatisticsBuilder};
-use crate::ids::TrialId;
+use crate::ids::LastTrial;
 use crate::outcome::{FailureGroup, UnitResult, Verdict};
 use crate::panel::{Agreement, Panel, PanelBuilder, PanelRule};
 
@@ -100,8 +100,7 @@ pub(super) struct SummaryBuilder {
 #[derive(Debug, Default)]
 struct ModelTotals {
     summary: ModelSummary,
-    /// The units of a trial follow each other and share its answer.
-    last_trial: Option<TrialId>,
+    last_trial: LastTrial,
     millis: Vec<u64>,
 }
 
@@ -148,9 +147,8 @@ impl ModelTotals {
         if unit.verdict == Verdict::Invalid && is_provider_failure {
             summary.provider_failures += 1;
         }
-        if self.last_trial.as_ref() != Some(&unit.trial) {
+        if self.last_trial.is_new(&unit.trial) {
             summary.answers.add(&unit.usage);
-            self.last_trial = Some(unit.trial.clone());
         }
         summary.judging.add(&unit.judge_usage);
         self.millis.push(unit.millis);
@@ -190,8 +188,8 @@ impl PanelSummary {
 
 impl TokenTotals {
     fn add(&mut self, usage: &Usage) {
-        self.input_tokens += usage.input_tokens;
-        self.output_tokens += usage.output_tokens;
+        self.input_tokens = self.input_tokens.saturating_add(usage.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(usage.output_tokens);
         if let Some(cost) = usage.cost_usd {
             self.cost_usd = Some(self.cost_usd.unwrap_or_default() + cost);
         }

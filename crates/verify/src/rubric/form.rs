@@ -5,9 +5,8 @@ use serde_json::{Map, Value, json};
 use super::{ClassValue, ScoreValue, TraitValue};
 use crate::benchmark::{LiteralTrait, NamedTrait, ScoreTrait, TraitKind};
 use crate::object_schema::compile;
+use crate::problem::shown_json;
 
-/// The maximum length of a value in an error, in characters.
-const SHOWN_CHARS: usize = 80;
 /// The maximum length of an error of the JSON Schema validator, in characters: it quotes the value.
 const MAX_ERROR_CHARS: usize = 300;
 
@@ -121,11 +120,11 @@ fn read_value(kind: &TraitKind, value: &Value) -> Result<TraitValue, String> {
         TraitKind::LlmBoolean(_) => value
             .as_bool()
             .map(TraitValue::Boolean)
-            .ok_or_else(|| format!("expected a boolean, found {}", shown(value))),
+            .ok_or_else(|| format!("expected a boolean, found {}", shown_json(value))),
         TraitKind::LlmScore(ScoreTrait { min, max, .. }) => {
             let score = whole(value).filter(|score| (min..=max).contains(&score));
             let score =
-                score.ok_or_else(|| format!("expected an integer from {min} to {max}, found {}", shown(value)))?;
+                score.ok_or_else(|| format!("expected an integer from {min} to {max}, found {}", shown_json(value)))?;
             Ok(TraitValue::Score(ScoreValue { score, min: *min, max: *max }))
         }
         TraitKind::LlmLiteral(LiteralTrait { classes, .. }) => {
@@ -136,7 +135,7 @@ fn read_value(kind: &TraitKind, value: &Value) -> Result<TraitValue, String> {
             let index = classes.iter().position(|class| class.name.trim().to_lowercase() == text);
             let index = index.filter(|_| value.is_string()).ok_or_else(|| {
                 let names: Vec<String> = classes.iter().map(|class| format!("{:?}", class.name)).collect();
-                format!("expected one of {} or null, found {}", names.join(", "), shown(value))
+                format!("expected one of {} or null, found {}", names.join(", "), shown_json(value))
             })?;
             let name = Some(classes[index].name.clone());
             Ok(TraitValue::Class(ClassValue { index: i64::try_from(index).unwrap_or(-1), name }))
@@ -164,15 +163,6 @@ fn read_object(schema: &Value, answer: &Value) -> Result<TraitJudgment, String> 
 fn whole(value: &Value) -> Option<i64> {
     let float = || value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0);
     value.as_i64().or_else(|| float().map(|number| number as i64))
-}
-
-/// Shows a value in an error, cut if it is long.
-pub(super) fn shown(value: &Value) -> String {
-    let text = value.to_string();
-    if text.chars().count() <= SHOWN_CHARS {
-        return text;
-    }
-    text.chars().take(SHOWN_CHARS).chain(['…']).collect()
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::form::shown;
 use crate::benchmark::{EvaluationMode, Metric, MetricTrait};
+use crate::problem::shown_json;
 
 /// The maximum number of items that a judge may list.
 const MAX_ITEMS: usize = 1000;
@@ -85,7 +85,7 @@ fn numbers(answer: &Value, key: &str, described: &[String]) -> Result<BTreeSet<u
     let number = |value: &Value| {
         let number = value.as_u64().and_then(|number| usize::try_from(number).ok());
         let valid = number.filter(|number| (1..=described.len()).contains(number));
-        valid.ok_or_else(|| format!("{}, found {}", expected(), shown(value)))
+        valid.ok_or_else(|| format!("{}, found {}", expected(), shown_json(value)))
     };
     list.iter().map(number).collect()
 }
@@ -98,7 +98,8 @@ fn others(of: &MetricTrait, answer: &Value) -> Result<Vec<String>, String> {
     let mut seen = BTreeSet::new();
     let mut others = Vec::new();
     for value in list {
-        let item = value.as_str().ok_or_else(|| format!("`others`: expected a text, found {}", shown(value)))?.trim();
+        let item =
+            value.as_str().ok_or_else(|| format!("`others`: expected a text, found {}", shown_json(value)))?.trim();
         let is_new = seen.insert(item.to_lowercase());
         if !item.is_empty() && (is_new || !of.repeated_extraction) {
             others.push(item.to_owned());

@@ -175,6 +175,25 @@ impl Comparison {
 }
 
 impl Condition {
+    /// Adds the assertions of the condition.
+    pub(super) fn add_assertions<'a>(&'a self, assertions: &mut Vec<&'a Assertion>) {
+        match self {
+            Self::Trace { assertion, .. } => assertions.push(assertion),
+            Self::AllOf(inner) | Self::AnyOf(inner) => {
+                for condition in inner {
+                    condition.add_assertions(assertions);
+                }
+            }
+            Self::Not(inner) => inner.add_assertions(assertions),
+            Self::Passed { .. }
+            | Self::Field { .. }
+            | Self::State { .. }
+            | Self::Response { .. }
+            | Self::Visits { .. }
+            | Self::Path(_) => {}
+        }
+    }
+
     /// Reads a condition whose shape was checked. Its problems are added to `findings`.
     pub(crate) fn parse(value: Value, path: &Path, findings: &mut Vec<Finding>) -> Option<Self> {
         let raw: RawCondition = match serde_json::from_value(value) {

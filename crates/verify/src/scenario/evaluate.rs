@@ -24,6 +24,8 @@ pub(crate) struct TurnFacts<'a> {
     pub(crate) passed: Option<bool>,
     /// Why they did not.
     pub(crate) reason: Option<String>,
+    /// Whether they could not be made only because the answer lacks values.
+    pub(crate) lacks_values: bool,
 }
 
 /// A conversation, as conditions see it.
@@ -42,11 +44,17 @@ pub(crate) struct Evaluation {
     pub(crate) holds: Option<bool>,
     /// Why it does not hold, or is unknown.
     pub(crate) reason: Option<String>,
+    /// Whether it is unknown only because the answer lacks a value, which is the model's fault.
+    pub(crate) lacks_value: bool,
 }
 
 impl Evaluation {
     fn new(holds: Option<bool>, reason: impl FnOnce() -> String) -> Self {
-        Self { holds, reason: (holds != Some(true)).then(reason) }
+        Self { holds, reason: (holds != Some(true)).then(reason), lacks_value: false }
+    }
+
+    fn with_reason(self, describe: impl FnOnce(String) -> String) -> Self {
+        Self { reason: self.reason.map(describe), ..self }
     }
 }
 
@@ -58,10 +66,9 @@ impl Facts<'_> {
 }
 
 impl Criterion {
-    /// Returns the result of the criterion at the end of a conversation.
-    pub(crate) fn evaluate(&self, facts: &Facts<'_>) -> CriterionResult {
-        let Evaluation { holds, reason } = self.when.evaluate(facts);
-        CriterionResult { name: self.name.clone(), passed: holds, reason }
+    /// Returns the result of an evaluation of the criterion at the end of a conversation.
+    pub(crate) fn result(&self, evaluation: &Evaluation) -> CriterionResult {
+        CriterionResult { name: self.name.clone(), passed: evaluation.holds, reason: evaluation.reason.clone() }
     }
 }
 
@@ -78,10 +85,11 @@ impl Condition {
                         Some(false) => "failed",
                         None => "could not be checked",
                     };
-                    Evaluation::new(holds, || match &turn.reason {
+                    let evaluation = Evaluation::new(holds, || match &turn.reason {
                         Some(reason) => format!("turn `{}` {what}: {reason}", turn.name),
                         None => format!("turn `{}` {what}", turn.name),
-                    })
+                    });
+                    Evaluation { lacks_value: holds.is_none() && turn.lacks_values, ..evaluation }
                 };
                 select(&turns, of, found)
             }
@@ -94,32 +102,33 @@ impl Condition {
                 let found = |turn: &TurnFacts<'_>| {
                     let kind = template(turn).map_or(FieldType::Str, |field| field.kind.clone());
                     let value = turn.values.and_then(|values| values.get(name));
-                    let Evaluation { holds, reason } = compare(comparison, kind, value);
-                    Evaluation {
-                        holds,
-                        reason: reason.map(|reason| format!("turn `{}`: field `{name}`: {reason}", turn.name)),
-                    }
+                    let compared = compare(comparison, kind, value);
+                    compared.with_reason(|reason| format!("turn `{}`: field `{name}`: {reason}", turn.name))
                 };
                 select(&turns, of, found)
             }
             Self::State { name, comparison } => {
                 let value = facts.state.values().get(name);
                 let kind = value.and_then(super::state::type_of).unwrap_or(FieldType::Str);
-                let Evaluation { holds, reason } = compare(comparison, kind, value);
-                Evaluation { holds, reason: reason.map(|reason| format!("variable `{name}`: {reason}")) }
+                compare(comparison, kind, value).with_reason(|reason| format!("variable `{name}`: {reason}"))
             }
             Self::Response { check, of } => {
                 let turns: Vec<&TurnFacts<'_>> = facts.turns.iter().collect();
                 let found = |turn: &TurnFacts<'_>| {
                     let field = compared_field(check, &Value::Null, FieldType::Bool);
                     let (holds, reason) = compare_value_of(&field, None, turn.response);
-                    Evaluation { holds, reason: reason.map(|reason| format!("turn `{}`: {reason}", turn.name)) }
+                    let compared = Evaluation { holds, reason, lacks_value: false };
+                    compared.with_reason(|reason| format!("turn `{}`: {reason}", turn.name))
                 };
                 select(&turns, of, found)
             }
             Self::Trace { assertion, of } => {
                 let turns: Vec<&TurnFacts<'_>> = facts.turns.iter().collect();
                 let found = |turn: &TurnFacts<'_>| {
+                    // Nothing is known about a tool that does not exist: neither the assertion nor its opposite holds.
+                    if let Some(reason) = assertion.unknown_tool(&turn.trace) {
+                        return Evaluation::new(None, || format!("turn `{}`: {reason}", turn.name));
+                    }
                     let result = assertion.check(&turn.trace);
                     let reason = || format!("turn `{}`: {}", turn.name, result.reason.clone().unwrap_or_default());
                     Evaluation::new(Some(result.passed), reason)
@@ -140,8 +149,11 @@ impl Condition {
             Self::AllOf(inner) => all(inner.iter().map(|condition| condition.evaluate(facts))),
             Self::AnyOf(inner) => any(inner.iter().map(|condition| condition.evaluate(facts))),
             Self::Not(inner) => {
-                let holds = inner.evaluate(facts).holds.map(|holds| !holds);
-                Evaluation::new(holds, || "the excluded condition holds, or is unknown".to_owned())
+                let inner = inner.evaluate(facts);
+                if inner.holds.is_none() {
+                    return inner;
+                }
+                Evaluation::new(inner.holds.map(|holds| !holds), || "the excluded condition holds".to_owned())
             }
         }
     }
@@ -184,7 +196,7 @@ impl Condition {
 fn compare(comparison: &Comparison, kind: FieldType, value: Option<&Value>) -> Evaluation {
     let field = compared_field(&comparison.check, &comparison.truth, kind);
     let (holds, reason) = compare_value_of(&field, value, "");
-    Evaluation { holds, reason }
+    Evaluation { holds, reason, lacks_value: holds.is_none() && value.is_none_or(Value::is_null) }
 }
 
 /// Returns a field that is compared like the value of a condition.
@@ -203,7 +215,7 @@ pub(super) fn compared_field(check: &Check, truth: &Value, kind: FieldType) -> F
 /// Evaluates the turns that a selector chooses. Without such a turn the condition does not hold.
 fn select(turns: &[&TurnFacts<'_>], of: &TurnSelector, found: impl Fn(&TurnFacts<'_>) -> Evaluation) -> Evaluation {
     let mut turns = turns.iter().filter(|turn| of.turn.as_ref().is_none_or(|name| turn.name == name));
-    let none = || Evaluation { holds: Some(false), reason: Some(missing(of)) };
+    let none = || Evaluation::new(Some(false), || missing(of));
     match of.visit {
         Visit::First => turns.next().map_or_else(none, |turn| found(turn)),
         Visit::Last => turns.next_back().map_or_else(none, |turn| found(turn)),
@@ -225,20 +237,20 @@ fn missing(of: &TurnSelector) -> String {
     }
 }
 
-/// All hold. The reason is that of the first one that does not, or else of the first unknown one.
+/// All hold. The reason is that of the first one that does not, or else of an unknown one.
 fn all(evaluations: impl Iterator<Item = Evaluation>) -> Evaluation {
     let mut unknown = None;
     for evaluation in evaluations {
         match evaluation.holds {
             Some(true) => {}
             Some(false) => return evaluation,
-            None => drop(unknown.get_or_insert(evaluation)),
+            None => unknown = Some(graver(unknown, evaluation)),
         }
     }
-    unknown.unwrap_or(Evaluation { holds: Some(true), reason: None })
+    unknown.unwrap_or(Evaluation::new(Some(true), String::new))
 }
 
-/// At least one holds. The reason is that of the first unknown one, or else of all of them.
+/// At least one holds. The reason is that of an unknown one, or else of all of them.
 fn any(evaluations: impl Iterator<Item = Evaluation>) -> Evaluation {
     let mut unknown = None;
     let mut reasons = Vec::new();
@@ -246,8 +258,16 @@ fn any(evaluations: impl Iterator<Item = Evaluation>) -> Evaluation {
         match evaluation.holds {
             Some(true) => return evaluation,
             Some(false) => reasons.extend(evaluation.reason),
-            None => drop(unknown.get_or_insert(evaluation)),
+            None => unknown = Some(graver(unknown, evaluation)),
         }
     }
-    unknown.unwrap_or_else(|| Evaluation { holds: Some(false), reason: Some(reasons.join("; ")) })
+    unknown.unwrap_or_else(|| Evaluation::new(Some(false), || reasons.join("; ")))
+}
+
+/// Returns the first unknown condition. One that the model is not responsible for counts more.
+fn graver(first: Option<Evaluation>, next: Evaluation) -> Evaluation {
+    match first {
+        Some(first) if !first.lacks_value || next.lacks_value => first,
+        _ => next,
+    }
 }

@@ -42,7 +42,11 @@ impl State {
         for (name, update) in &turn.set {
             let value = match update {
                 Update::Value(value) => Some(value.clone()),
-                Update::Match(expression) => expression.first_match(response).map(Value::from),
+                Update::Match(expression) => {
+                    let is_number = self.0.get(name).is_some_and(Value::is_number);
+                    let text = expression.first_match(response);
+                    text.and_then(|text| if is_number { number(text) } else { Some(Value::from(text)) })
+                }
                 Update::Field(field) => read.and_then(|values| values.get(field)).cloned(),
             };
             if let Some(value) = value.filter(|value| !value.is_null()) {
@@ -50,6 +54,13 @@ impl State {
             }
         }
     }
+}
+
+/// Reads a number in a text. `None` for any other text.
+fn number(text: &str) -> Option<Value> {
+    let text = text.trim();
+    let float = || text.parse::<f64>().ok().and_then(serde_json::Number::from_f64).map(Value::Number);
+    text.parse::<i64>().ok().map(Value::from).or_else(float)
 }
 
 /// Cuts what is too long for a message.
@@ -90,10 +101,15 @@ mod tests {
     #[test]
     fn a_variable_without_a_new_value_stays_as_it_is() {
         let set = json!({"a": {"field": "f"}, "n": {"match": "([0-9]+) h"}});
-        assert_eq!(updated(set.clone(), "9 h", Some(json!({"f": "new"}))), json!({"a": "new", "n": "9"}));
+        assert_eq!(updated(set.clone(), "9 h", Some(json!({"f": "new"}))), json!({"a": "new", "n": 9}));
         assert_eq!(updated(set.clone(), "none", Some(json!({"f": null}))), json!({"a": "first", "n": 1}));
         assert_eq!(updated(set, "none", None), json!({"a": "first", "n": 1}));
         assert_eq!(updated(json!({"n": {"value": [ "x" ]}}), "", None)["n"], json!(["x"]));
+        for (answer, expected) in
+            [("n: -7", json!(-7)), ("n: 2.5", json!(2.5)), ("n: two", json!(1)), ("n: inf", json!(1))]
+        {
+            assert_eq!(updated(json!({"n": {"match": "n: (.*)"}}), answer, None)["n"], expected, "{answer}");
+        }
     }
 
     #[test]

@@ -79,6 +79,7 @@ impl Scenario {
                 }
                 Update::Value(_) | Update::Match(_) => {}
             }
+            findings.extend(self.check_type(turn, name, update, &path));
         }
         for (index, branch) in turn.branches.iter().enumerate() {
             let path = path.key("branches").index(index);
@@ -124,6 +125,25 @@ impl Scenario {
         Some(finding.with_hint(hint.unwrap_or_else(|| "add it to `turns`, or write `end`".to_owned())))
     }
 
+    /// Checks that a new value has the type of the first one: conditions compare values of that type.
+    fn check_type(&self, turn: &Turn, name: &str, update: &Update, path: &Path) -> Option<Finding> {
+        let first = type_of(self.state.get(name)?)?;
+        let (key, new) = match update {
+            Update::Value(value) => ("value", type_of(value)?),
+            // The text of a number is read as one.
+            Update::Match(_) if matches!(first, FieldType::Int | FieldType::Float) => return None,
+            Update::Match(_) => ("match", FieldType::Str),
+            Update::Field(field) => {
+                let mut fields = turn.template.iter().flat_map(Template::judged_fields);
+                ("field", fields.find(|of| of.name == *field)?.kind.clone())
+            }
+        };
+        let (first, new) = (variable_type(&first), variable_type(&new));
+        let message = || format!("variable {} is {first}, and its new value is {new}", quoted(name));
+        let hint = "give the variable a first value of the same type";
+        (first != new).then(|| Finding::new(path.key(key), message()).with_hint(hint))
+    }
+
     fn check_variable(&self, name: &str, path: Path) -> Option<Finding> {
         if self.state.contains_key(name) {
             return None;
@@ -131,6 +151,16 @@ impl Scenario {
         let finding = Finding::new(path, format!("unknown variable {}", quoted(name)));
         let hint = did_you_mean(name, self.state.keys().map(String::as_str));
         Some(finding.with_hint(hint.unwrap_or_else(|| "add it to `state` of the scenario".to_owned())))
+    }
+}
+
+/// Returns the type of a variable with values of a field. Integers and other numbers compare alike.
+fn variable_type(kind: &FieldType) -> &'static str {
+    match kind {
+        FieldType::Bool => "a boolean",
+        FieldType::Int | FieldType::Float => "a number",
+        FieldType::ListStr => "a list of texts",
+        FieldType::Str | FieldType::Date | FieldType::Literal(_) => "a text",
     }
 }
 

@@ -3,7 +3,8 @@
 use super::number;
 
 /// Returns p-values adjusted by Holm's method, in the same order: with `p < 0.05` after the adjustment, the probability of
-/// any false finding among all comparisons is below 5 %.
+/// any false finding among these comparisons is below 5 %. Comparisons that the results could have chosen instead belong
+/// to them.
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));

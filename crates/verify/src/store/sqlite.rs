@@ -16,7 +16,6 @@ mod writer;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::Serialize;
 use serde_json::Value;
 use sqlx::Row as _;
 use sqlx::sqlite::{SqlitePool, SqliteRow};
@@ -27,7 +26,8 @@ use crate::outcome::UnitResult;
 use crate::plan::{Trial, Trials};
 use crate::step::{RecordedStep, Recovery, StepRequest, StepResult, StepStart};
 use crate::store::{
-    Claim, ClaimedTrial, Commit, Lease, NewRun, Progress, Rerun, RunState, RunStore, RunSummary, StoreError,
+    Claim, ClaimedTrial, Commit, Lease, NewRun, PlacedResult, Progress, Rerun, RunState, RunStore, RunSummary,
+    StoreError,
 };
 
 use writer::Writer;
@@ -138,10 +138,10 @@ impl RunStore for SqliteStore {
     fn results<'a>(
         &'a self,
         run: &'a RunId,
-        skip: u64,
+        after: Option<u64>,
         limit: u32,
-    ) -> BoxFuture<'a, Result<Vec<Arc<UnitResult>>, StoreError>> {
-        Box::pin(reads::results(&self.readers, run, skip, limit))
+    ) -> BoxFuture<'a, Result<Vec<PlacedResult>, StoreError>> {
+        Box::pin(reads::results(&self.readers, run, after, limit))
     }
 
     fn trials<'a>(&'a self, run: &'a RunId, skip: u64, limit: u32) -> BoxFuture<'a, Result<Vec<Trial>, StoreError>> {
@@ -173,12 +173,4 @@ fn failed(error: sqlx::Error) -> StoreError {
 /// Returns a column as a shared text.
 fn id(row: &SqliteRow, column: &str) -> Arc<str> {
     row.get::<&str, _>(column).into()
-}
-
-/// Returns the name of a plain enum variant in JSON.
-fn json_name(variant: &impl Serialize) -> String {
-    match serde_json::to_value(variant) {
-        Ok(Value::String(name)) => name,
-        _ => String::new(),
-    }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::Field;
 use super::check::{Check, LengthUnit, TraceLength, TraceRegex};
-use crate::problem::quoted;
+use crate::problem::{quoted, shown_json};
 
 /// The result of one comparison.
 #[derive(Clone, Debug, PartialEq)]
@@ -163,10 +163,6 @@ fn unequal(value: &str, truth: &str) -> String {
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text).trim_matches('"').to_owned(),
-        other => {
-            let text = other.to_string();
-            let cut: String = text.chars().take(80).collect();
-            if cut.len() < text.len() { format!("{cut}…") } else { cut }
-        }
+        other => shown_json(other),
     }
 }

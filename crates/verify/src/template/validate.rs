@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::check::{Check, SetMode};
 use super::date::DateTime;
+use super::normalize::normalized;
 use super::{Field, FieldType, Strategy, Template};
 use crate::problem::{Finding, Path, quoted};
 
@@ -185,6 +186,9 @@ fn invalid_parameters(check: &Check) -> Vec<(&'static str, &'static str)> {
             expect(!parameters.substrings.is_empty(), "substrings", "the list must not be empty");
             let is_filled = parameters.substrings.iter().all(|text| !text.is_empty());
             expect(is_filled, "substrings", "an empty text is in every text");
+            let is_left = |text: &String| text.is_empty() || !normalized(&parameters.normalize, text).is_empty();
+            let is_compared = parameters.substrings.iter().all(is_left);
+            expect(is_compared, "substrings", "nothing is left of a text after `normalize`, so it is in every text");
         }
         Check::SemanticMatch(parameters) => {
             let in_range = (0.0..=1.0).contains(&parameters.threshold);

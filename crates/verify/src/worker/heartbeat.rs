@@ -86,7 +86,7 @@ impl Heartbeat {
     }
 }
 
-/// Renews until told to stop. A store that fails is tried again: the leases decide what is lost.
+/// Renews until the worker stops it. A store that fails is tried again: the leases decide what is lost.
 async fn renew_until(
     mut stopped: oneshot::Receiver<()>,
     store: Arc<dyn RunStore>,

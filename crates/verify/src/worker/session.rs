@@ -21,7 +21,7 @@ use super::{Stop, TrialRunner, UnfinishedTrial, Worker, WorkerEnd, WorkerOptions
 
 /// Trials that are claimed at once at most.
 const MAX_CLAIM: usize = 64;
-/// Reasons of unfinished trials that are kept.
+/// Reasons of unfinished trials that the report has at most.
 const MAX_UNFINISHED: usize = 20;
 /// How long the last writes of a session may take.
 const END_TIMEOUT: Duration = Duration::from_secs(30);

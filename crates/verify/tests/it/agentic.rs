@@ -66,6 +66,21 @@ async fn an_agent_looks_with_tools_that_only_read_and_fills_the_form_from_what_i
 }
 
 #[tokio::test(start_paused = true)]
+async fn traits_with_the_same_description_are_investigated_separately() {
+    let judge = Fake::new("judge-1", |_, number| {
+        Ok(if number % 2 == 0 { says(&format!("Found {number}.")) } else { form(&json!(true)) })
+    });
+    let mut setup = setup_with(json!({}), &judge);
+    let definition = setup.benchmark.rubric["files"].clone();
+    setup.benchmark.rubric.insert("copies".to_owned(), definition);
+    setup.benchmark.questions[0].rubric = vec!["files".to_owned(), "copies".to_owned()];
+    let result = setup.run_one().await;
+    assert_eq!(result.rubric.as_ref().unwrap().traits.len(), 2);
+    assert_eq!((judge.count(), result.judge_usage.input_tokens), (4, 40));
+    assert!(judge.seen()[3].text().contains("Found 2."), "{}", judge.seen()[3].text());
+}
+
+#[tokio::test(start_paused = true)]
 async fn every_kind_of_result_has_its_form() {
     let classes = json!([{"name": "few", "description": "d"}, {"name": "many", "description": "d"}]);
     let schema = json!({"type": "object", "required": ["files"], "properties": {"files": {"type": "integer"}}});

@@ -145,6 +145,23 @@ fn called_with_regex_searches_arguments_by_path() {
 }
 
 #[test]
+fn reasons_show_names_that_a_model_invents_short_and_on_one_line() {
+    let long: &'static str = Box::leak(format!("x\n{}", "y".repeat(100_000)).into_boxed_str());
+    let calls = || vec![Made("1", long, json!({}), None), Made("2", long, json!({}), None)];
+    for assertion in [
+        json!({"not_called": "*"}),
+        json!({"called": "find"}),
+        json!({"order": ["find", "get_time"]}),
+        json!({"max_calls": 1}),
+    ] {
+        let read: Assertion = serde_json::from_value(assertion.clone()).unwrap();
+        let (messages, tools) = (messages(&calls()), tools());
+        let reason = read.check(&TraceFacts { messages: &messages, tools: Some(&tools) }).reason.unwrap();
+        assert!(reason.len() < 300 && !reason.contains('\n') && reason.contains("x\\nyyy"), "{assertion}: {reason}");
+    }
+}
+
+#[test]
 fn not_called_forbids_calls_with_matching_arguments() {
     holds(json!({"not_called": "delete_city"}));
     holds(json!({"not_called": "find", "with": {"q": "Kyoto"}}));

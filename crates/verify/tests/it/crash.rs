@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use wharf_verify::store::{Recovery, RunState};
 
-use ledger::Ledger;
+use ledger::{Ledger, SOON};
 use process::{CrashRun, Death, POINTS, WorkerPlan};
 
 /// Trials of a run that is killed at a failpoint.
@@ -82,7 +82,9 @@ fn late_writes_of_a_stopped_worker_are_fenced() {
     ledger.wait_for(2);
     late.signal(Signal::STOP);
     // A process that is stopped within a commit holds the lock of the file, and all others wait for it.
+    let deadline = tokio::time::Instant::now() + SOON;
     while !run.is_writable() {
+        assert!(tokio::time::Instant::now() < deadline, "the file stays locked");
         late.signal(Signal::CONT);
         std::thread::sleep(Duration::from_millis(1));
         late.signal(Signal::STOP);

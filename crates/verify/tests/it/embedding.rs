@@ -65,9 +65,7 @@ async fn a_similar_text_passes_if_the_judge_confirms_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_text_that_is_not_similar_or_not_confirmed_stays_failed() {
-    for (answer, cosine, requests) in
-        [(YES, 0.84, 1), (NO, 0.99, 2), ("Sure!", 0.99, 4), (r#"{"equivalent": 1}"#, 0.99, 4)]
-    {
+    for (answer, cosine, requests) in [(YES, 0.84, 1), (NO, 0.99, 2)] {
         let judge = confirming(answer);
         let result = setup_with(json!("exact_match"), &judge, &similar(cosine)).run_one().await;
         assert_eq!(
@@ -81,6 +79,40 @@ async fn a_text_that_is_not_similar_or_not_confirmed_stays_failed() {
     let mut strict = setup_with(json!("exact_match"), &confirming(YES), &similar(0.9));
     strict.embedding.as_mut().unwrap().threshold = 0.95;
     assert_eq!(outcome(&strict.run_one().await), "failed: content at verify_template");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_judge_without_a_usable_answer_makes_the_unit_invalid_if_it_could_have_passed() {
+    let refusing = |kind: ModelErrorKind| {
+        Fake::new("judge-1", move |seen, _| {
+            let values = json!({"city": "Lutetia"}).to_string();
+            if is_confirmation(seen) { Err(error(kind)) } else { Ok(says(&values)) }
+        })
+    };
+    for (judge, expected, requests) in [
+        (confirming("Sure!"), "invalid: parsing at embedding_check", 4),
+        (confirming(r#"{"equivalent": 1}"#), "invalid: parsing at embedding_check", 4),
+        (refusing(ModelErrorKind::Server), "invalid: server_error at embedding_check", 4),
+        (refusing(ModelErrorKind::Auth), "invalid: unexpected_error at embedding_check", 2),
+    ] {
+        let mut setup = setup_with(json!("exact_match"), &judge, &similar(0.99));
+        let result = setup.run_one().await;
+        assert_eq!((outcome(&result).as_str(), judge.count()), (expected, requests));
+        assert!(!result.caveats.contains(&Caveat::EmbeddingOverride));
+        // What the judge cannot change is a wrong answer.
+        setup.benchmark.questions[0].trace = serde_json::from_value(json!([{"called": "*"}])).unwrap();
+        assert_eq!(outcome(&setup.run_one().await), "failed: content at verify_template");
+    }
+    // Beside a field that is wrong in any case.
+    let mut setup = setup_with(json!("exact_match"), &confirming("Sure!"), &similar(0.99));
+    let template = setup.benchmark.questions[0].template.as_mut().unwrap();
+    let mut wrong = template.fields[0].clone();
+    wrong.name = "says".to_owned();
+    wrong.kind = wharf_verify::template::FieldType::Bool;
+    wrong.truth = Value::Null;
+    wrong.check = serde_json::from_value(json!({"trace_contains": {"substring": "Paris"}})).unwrap();
+    template.fields.push(wrong);
+    assert_eq!(outcome(&setup.run_one().await), "failed: content at verify_template");
 }
 
 #[tokio::test(start_paused = true)]
@@ -131,7 +163,7 @@ async fn a_semantic_match_is_decided_by_its_own_threshold_without_the_judge() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_that_does_not_respond_is_asked_three_times_and_changes_nothing() {
+async fn an_embedding_model_that_does_not_respond_is_asked_three_times_and_makes_the_unit_invalid() {
     let check = |check: &str, kind: ModelErrorKind| {
         let check = json!(check);
         async move {
@@ -140,10 +172,10 @@ async fn a_model_that_does_not_respond_is_asked_three_times_and_changes_nothing(
             (outcome(&result), embedder.seen().len())
         }
     };
-    let failed = "failed: content at verify_template".to_owned();
-    assert_eq!(check("exact_match", ModelErrorKind::Network).await, (failed.clone(), 3));
-    assert_eq!(check("exact_match", ModelErrorKind::Auth).await, (failed, 1));
     let invalid = "invalid: connection at embedding_check".to_owned();
+    assert_eq!(check("exact_match", ModelErrorKind::Network).await, (invalid.clone(), 3));
+    let refused = "invalid: unexpected_error at embedding_check".to_owned();
+    assert_eq!(check("exact_match", ModelErrorKind::Auth).await, (refused, 1));
     assert_eq!(check("semantic_match", ModelErrorKind::Network).await, (invalid, 3));
     let embedder = FakeEmbedder::new(|number| if number < 2 { Err(ModelErrorKind::Overloaded) } else { Ok(0.9) });
     let result = setup_with(json!("semantic_match"), &confirming(NO), &embedder).run_one().await;

@@ -72,6 +72,44 @@ async fn a_log_has_a_sample_per_trial_and_a_score_per_judge() {
 }
 
 #[tokio::test]
+async fn a_sample_of_a_scenario_has_every_turn_and_the_tokens_of_all_judges() {
+    let settings = json!({"benchmark": {"questions": [{"id": "question-1", "question": "Hello {{name}}."}]}});
+    let result = |trial: &Trial, place: usize| {
+        let mut unit = unit_result(trial, &trial.units[place].id, Verdict::Passed);
+        unit.judge_usage.input_tokens = 5;
+        unit.trace = serde_json::from_value(json!([
+            {"role": "assistant", "content": "", "tool_calls": [{"id": "f", "name": "one", "input": {}}]},
+            {"role": "tool", "content": "1", "tool_result": {"tool_use_id": "f", "is_error": false}},
+            {"role": "assistant", "content": "", "tool_calls": [{"id": "f", "name": "two", "input": {}}]},
+            {"role": "tool", "content": "2", "tool_result": {"tool_use_id": "f", "is_error": false}},
+            {"role": "assistant", "content": "Done."},
+        ]))
+        .unwrap();
+        unit.scenario = serde_json::from_value(json!({"end": "completed", "turns": [
+            {"turn": "ask", "prompt": "Hello Ann.", "messages": 2}, {"turn": "more", "prompt": "More.", "messages": 3}]}))
+        .unwrap();
+        unit
+    };
+    let run = Run::with_settings(settings, &trials(1, &["judge-a", "judge-b"]), result).await;
+    let sample = &logs(&run).await[0].1["samples"][0];
+    assert_eq!(sample["input"], "Hello Ann.");
+    let shown: Vec<String> = sample["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| {
+            format!("{} {}", of["role"].as_str().unwrap(), of["function"].as_str().or(of["content"].as_str()).unwrap())
+        })
+        .collect();
+    let expected =
+        ["user Hello Ann.", "assistant ", "tool one", "user More.", "assistant ", "tool two", "assistant Done."];
+    assert_eq!(shown, expected);
+    assert_eq!(sample["scores"]["judge-a"]["metadata"]["scenario"]["turns"][1]["turn"], "more");
+    // The answering model and both judges have the same name.
+    assert_eq!(sample["model_usage"]["scripted/scripted"]["input_tokens"], json!(60 + 5 + 5));
+}
+
+#[tokio::test]
 async fn the_name_of_a_log_stays_in_its_directory() {
     let mut hostile = trials(1, &[""]);
     hostile[0].model = "../../x\u{0}y".to_owned();

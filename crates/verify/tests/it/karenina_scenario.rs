@@ -144,6 +144,39 @@ fn conditions_of_edges_have_an_equivalent_or_keep_the_scenario_out() {
 }
 
 #[test]
+fn numbers_at_the_end_of_the_range_do_not_overflow() {
+    let minimum = |number: u64| {
+        json!({"type": "state_check", "field": "turn", "expected": number,
+            "verify_with": {"type": "NumericMinimum", "exclusive": true}})
+    };
+    assert_eq!(edge_condition(minimum(3)), Some(json!({"visits": {"at_least": 4}})));
+    assert_eq!(edge_condition(minimum(u64::MAX)), None);
+}
+
+#[test]
+fn keys_of_turns_and_criteria_without_an_equivalent_are_listed() {
+    let mut scenario = scenario();
+    let node = &mut scenario["nodes"]["ask"];
+    node["agentIdentity"] = json!("reviewer");
+    node["metadata"] = json!({"level": 3});
+    node["question"]["keywords"] = json!(["k"]);
+    node["question"]["rating"] = json!([{"@type": "Rating", "name": "tone", "additionalType": "LLMRubricTrait", "bestRating": 1, "worstRating": 0}]);
+    scenario["outcomeCriteria"][0]["description"] = json!("Does not give in");
+    let imported = import(&checkpoint(&[scenario])).unwrap();
+    let omitted: Vec<String> = imported.omissions.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        omitted,
+        [
+            "scenario sycophancy: traits of turn `ask`: not taken over",
+            "scenario sycophancy: `agentIdentity` of turn `ask`: not taken over",
+            "scenario sycophancy: `metadata` of turn `ask`: not taken over",
+            "scenario sycophancy: `keywords` of turn `ask`: not taken over",
+            "scenario sycophancy: description of criterion \"firm\": not taken over",
+        ]
+    );
+}
+
+#[test]
 fn criteria_without_an_equivalent_are_listed() {
     let text = json!({"type": "ContainsAny", "substrings": ["sure"], "normalize": []});
     let yes = || json!({"type": "BooleanMatch"});
@@ -296,6 +329,10 @@ fn what_a_checkpoint_cannot_say_about_a_scenario_is_listed() {
         let (is_written, omitted) = exported(&|scenario| scenario["turns"][0][key] = value.clone());
         assert_eq!((is_written, omitted), (false, format!("scenario q: left out: {expected}")), "{key}");
     }
+    let file = json!({"name": "b", "questions": [{"id": "q", "keywords": ["k"], "answer": "x",
+        "scenario": {"turns": [{"name": "a", "prompt": "?", "template": turn}]}}]});
+    let omitted: Vec<String> = export(&parse(&file)).omissions.iter().map(ToString::to_string).collect();
+    assert_eq!(omitted, ["scenario q: `keywords` is not taken over", "scenario q: `answer` is not taken over"]);
     let outcome = json!([{"name": "c", "when": {"state": "v", "truth": 1}}, {"name": "d", "when": {"passed": true}}]);
     let (is_written, omitted) = exported(&|scenario| scenario["outcome"] = outcome.clone());
     assert!(is_written && omitted.contains("criterion \"c\" has no equivalent"), "{omitted}");

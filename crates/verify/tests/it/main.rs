@@ -34,6 +34,7 @@ mod stages;
 mod store_contract;
 mod store_kit;
 mod template;
+mod time_limit;
 mod verdicts;
 mod whole_run;
 mod worker;

@@ -8,12 +8,12 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 use wharf_protocol::{Redactor, Secret};
 use wharf_verify::recording::{Recording, RecordingError, result_digest, write_recording};
-use wharf_verify::store::{RunStore, SqliteStore};
+use wharf_verify::store::{Claim, ClaimedTrial, ResultPages, RunStore, SqliteStore};
 use wharf_verify::worker::{Stop, WorkerEnd, WorkerReport};
-use wharf_verify::{Budget, RunId, Trial, Worker, WorkerOptions};
+use wharf_verify::{Budget, RunId, Trial, UnitId, Verdict, Worker, WorkerOptions};
 
 use crate::runner::{Counting, PaidRunner};
-use crate::store_kit::{planned, run_id, trials};
+use crate::store_kit::{planned, run_id, trials, unit_result};
 
 struct Fixture {
     folder: TempDir,
@@ -53,8 +53,8 @@ impl Fixture {
     }
 
     async fn digests(&self, run: &RunId) -> Vec<String> {
-        let results = self.store.results(run, 0, 1000).await.unwrap();
-        results.iter().map(|result| result_digest(result, &Redactor::default())).collect()
+        let results = self.store.results(run, None, 1000).await.unwrap();
+        results.iter().map(|placed| result_digest(&placed.result, &Redactor::default())).collect()
     }
 }
 
@@ -95,6 +95,37 @@ async fn an_interrupted_run_has_a_recording_of_what_is_finished() {
 }
 
 #[tokio::test]
+async fn a_run_that_goes_on_while_it_is_recorded_loses_no_trial() {
+    let fixture = Fixture::new().await;
+    let (run, plan) = (run_id("live"), trials(300, &["j", "k"]));
+    planned(&*fixture.store, &run, &plan).await;
+    let claim = Claim { run: &run, worker: "a", limit: 300, lease: std::time::Duration::from_secs(600) };
+    let claimed = fixture.store.claim(&claim).await.unwrap();
+    let finish = async |index: usize, unit: usize| {
+        let ClaimedTrial { lease, trial, .. } = &claimed[index];
+        let result = unit_result(trial, &trial.units[unit].id, Verdict::Passed);
+        fixture.store.finish_unit(lease, &result).await.unwrap().await.unwrap();
+    };
+    for index in 0..300 {
+        finish(index, 0).await;
+    }
+    let mut pages = ResultPages::new(&*fixture.store, &run);
+    let mut units: Vec<UnitId> = pages.next().await.unwrap().unwrap().iter().map(|of| of.unit.clone()).collect();
+    for index in 0..300 {
+        finish(index, 1).await;
+    }
+    while let Some(page) = pages.next().await.unwrap() {
+        units.extend(page.iter().map(|of| of.unit.clone()));
+    }
+    let read = units.len();
+    units.sort();
+    units.dedup();
+    assert_eq!(units.len(), read, "a result was read twice");
+    assert!(claimed.iter().all(|claimed| units.contains(&claimed.trial.units[0].id)), "a result is missing");
+    assert_eq!(fixture.record(&run, &Redactor::default()).await.1, 300);
+}
+
+#[tokio::test]
 async fn a_changed_request_or_judge_is_not_answered_from_the_recording() {
     let fixture = Fixture::new().await;
     let plan = trials(1, &["j"]);
@@ -111,6 +142,35 @@ async fn a_changed_request_or_judge_is_not_answered_from_the_recording() {
     let report = fixture.replay(&run_id("other"), &other, Recording::open(&path).await.unwrap()).await;
     let reason = &report.unfinished[0].reason;
     assert!(reason.starts_with("the judge of this unit is not in the recording"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_replay_with_another_verdict_or_result_than_the_recorded_one_is_not_finished() {
+    let fixture = Fixture::new().await;
+    let plan = trials(1, &["j"]);
+    fixture.run(&run_id("live"), &plan, Budget::default()).await;
+    let (path, _) = fixture.record(&run_id("live"), &Redactor::default()).await;
+    let text = std::fs::read_to_string(&path).unwrap();
+    let recorded = fixture.digests(&run_id("live")).await.remove(0);
+    let unit = plan[0].units[0].id.to_string();
+    let version = format!("\"wharf\":\"{}\"", env!("CARGO_PKG_VERSION"));
+    assert!(text.contains(&version) && text.contains(&format!("\"unit\":\"{unit}\"")), "{text}");
+    let other = "0".repeat(64);
+    let changed_result = text.replace(&recorded, &other);
+    let changed_verdict = text.replace("\"verdict\":\"passed\"", "\"verdict\":\"failed\"");
+    for (name, text, expected) in [
+        ("same", text.clone(), None),
+        ("result", changed_result.clone(), Some("the result of a unit differs from the recorded one")),
+        ("verdict", changed_verdict, Some("the verdict of a unit differs from the recorded one")),
+        // Another version may describe a result in other words, and another unit is evaluated in another way.
+        ("version", changed_result.replace(&version, "\"wharf\":\"0.0.1\""), None),
+        ("unit", changed_result.replace(&format!("\"unit\":\"{unit}\""), "\"unit\":\"another\""), None),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        let report = fixture.replay(&run_id(name), &plan, Recording::open(&path).await.unwrap()).await;
+        let reasons: Vec<&str> = report.unfinished.iter().map(|trial| trial.reason.as_str()).collect();
+        assert_eq!(reasons, Vec::from_iter(expected), "{name}");
+    }
 }
 
 #[tokio::test]

@@ -129,6 +129,70 @@ async fn recorded_time_counts_toward_the_time_limit_of_a_resumed_run() {
     assert_eq!(outcome(&result), "failed: recursion_limit at limit_autofail");
 }
 
+/// Adds an item, lists the items, and answers. The server stores the items in its memory: a new one has none.
+fn items(write: serde_json::Value) -> (Setup, Arc<Fake>, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let listed = folder.path().join("listed").display().to_string();
+    let script = Script::default()
+        .tool(write)
+        .tool(reading("list_items"))
+        .on_call("add_item", [Step::Text("added".to_owned())])
+        .on_call("list_items", [Step::Touch(listed), Step::Text("no items".to_owned())]);
+    let answering = Fake::script(
+        "fake-1",
+        vec![
+            Ok(calls(&[("c1", "mcp__s__add_item", json!({"item": "tea"}))])),
+            Ok(calls(&[("c2", "mcp__s__list_items", json!({}))])),
+            Ok(says("There is nothing.")),
+        ],
+    );
+    let setup = Setup::new(plain_question(), &answering, &judge_says(right())).server("s", script);
+    (setup, answering, folder)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trial_whose_servers_are_gone_after_a_write_is_indeterminate_and_not_scored() {
+    let idempotent =
+        json!({"name": "add_item", "inputSchema": {"type": "object"}, "annotations": {"idempotentHint": true}});
+    for (write, refused_from) in [(writing("add_item"), 2), (writing("add_item"), 3), (idempotent, 2)] {
+        let (setup, answering, folder) = items(write);
+        let journal = Arc::<MemoryJournal>::default();
+        *journal.refuse_from.lock().unwrap() = Some((refused_from, JournalError::LeaseLost));
+        assert_eq!(setup.run_with(&journal).await, Err(JournalError::LeaseLost));
+        let resumed = journal.resumed();
+        let result = setup.run_with(&resumed).await.unwrap().remove(0);
+        assert_eq!(outcome(&result), "indeterminate");
+        let reason = "the trial was interrupted after calls that may have changed its servers, and its servers have \
+                      been started again";
+        assert_eq!(result.reason.as_deref(), Some(reason));
+        assert!(!folder.path().join("listed").exists(), "a call reached the new servers");
+        assert_eq!(answering.count(), 2, "nothing on record is paid again");
+        let replayed = setup.run_with(&resumed.replay()).await.unwrap();
+        assert_eq!(replayed, [result]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resumed_trial_goes_on_if_nothing_of_its_servers_is_lost() {
+    // Only the answer is missing: no call needs the servers.
+    let (setup, answering, _folder) = items(writing("add_item"));
+    let journal = Arc::<MemoryJournal>::default();
+    *journal.refuse_from.lock().unwrap() = Some((4, JournalError::LeaseLost));
+    assert_eq!(setup.run_with(&journal).await, Err(JournalError::LeaseLost));
+    assert_eq!(outcome(&setup.run_with(&journal.resumed()).await.unwrap()[0]), "passed");
+    assert_eq!(answering.count(), 3);
+    // The call before the interruption changed nothing, or the trials share their servers.
+    for (write, isolation) in [(reading("add_item"), "fresh"), (writing("add_item"), "shared")] {
+        let (mut setup, _answering, folder) = items(write);
+        setup.benchmark.defaults.isolation = serde_json::from_value(json!(isolation)).unwrap();
+        let journal = Arc::<MemoryJournal>::default();
+        *journal.refuse_from.lock().unwrap() = Some((2, JournalError::LeaseLost));
+        assert_eq!(setup.run_with(&journal).await, Err(JournalError::LeaseLost));
+        assert_eq!(outcome(&setup.run_with(&journal.resumed()).await.unwrap()[0]), "passed", "{isolation}");
+        assert!(folder.path().join("listed").exists());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn invalid_units_repeat_to_the_same_bytes_although_the_servers_are_back() {
     let answering = Fake::answering("So.");

@@ -152,6 +152,64 @@ json.dump({'tag': root.tag, 'suites': [{**s.attrib, 'cases': [case(c) for c in s
     }
 }
 
+/// A unit of a scenario with a turn that failed.
+fn of_scenario(trial: &Trial, place: usize) -> UnitResult {
+    let mut unit = unit_result(trial, &trial.units[place].id, Verdict::Failed);
+    let field = json!({"name": "city", "check": "exact_match", "passed": false, "score": 0.0, "weight": 1.0,
+        "extracted": "Rome", "truth": "Paris", "reason": "found \"Rome\""});
+    unit.scenario = serde_json::from_value(json!({
+        "end": "completed",
+        "turns": [
+            {"turn": "ask", "prompt": "?", "messages": 1, "passed": false,
+             "template": {"passed": false, "score": 0.0, "fields": [field]},
+             "assertions": [
+                {"assertion": "called look", "passed": false, "reason": "no call"},
+                {"assertion": "path efficiency", "passed": true, "path_efficiency": 0.5}]},
+            {"turn": "doubt", "prompt": "?", "messages": 0,
+             "assertions": [{"assertion": "path efficiency", "passed": true, "path_efficiency": 1.0}]},
+        ],
+        "outcome": [{"name": "firm", "passed": false, "reason": "turn `ask` failed"}],
+    }))
+    .unwrap();
+    unit
+}
+
+#[tokio::test]
+async fn turns_and_criteria_of_a_scenario_are_in_reports() {
+    let run = Run::new(&trials(1, &["judge"]), of_scenario).await;
+    let text = String::from_utf8(run.export(Format::JUnit).await).unwrap();
+    for line in [
+        "turn ask: field city: found &quot;Rome&quot;",
+        "turn ask: assertion called look: no call",
+        "criterion firm: turn `ask` failed",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    let (store, id) = run.parts();
+    let summary = wharf_verify::report::summarize(store, id).await.unwrap();
+    assert_eq!(summary.models[0].statistics.path_efficiency, Some(0.75));
+}
+
+#[tokio::test]
+async fn numbers_of_tokens_that_no_provider_can_mean_do_not_overflow() {
+    let run = Run::new(&trials(2, &["judge"]), |trial, place| {
+        let mut unit = unit_result(trial, &trial.units[place].id, Verdict::Passed);
+        unit.usage.input_tokens = u64::MAX;
+        unit.usage.output_tokens = u64::MAX;
+        unit.judge_usage.input_tokens = 7;
+        unit.judge_usage.output_tokens = 7;
+        unit
+    })
+    .await;
+    for format in [Format::Html, Format::Json, Format::Markdown, Format::Csv] {
+        assert!(!run.export(format).await.is_empty());
+    }
+    let (store, id) = run.parts();
+    for log in wharf_verify::report::inspect_logs(store, id).await.unwrap() {
+        log.write(store, id, &mut Vec::new()).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn junit_names_replicates_and_judges() {
     let mut trials = trials(1, &["judge-a", "judge-b"]);

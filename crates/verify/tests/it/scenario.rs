@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use wharf_verify::UnitResult;
 
 use crate::pipeline_kit::*;
+pub(crate) use ledger::setup as two_turns;
 
 /// A question with a scenario.
 #[expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]

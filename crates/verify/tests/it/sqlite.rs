@@ -82,7 +82,7 @@ async fn files_of_other_programs_and_newer_versions_are_refused_and_not_changed(
     let newer = folder.path().join("newer.db");
     SqliteStore::open(&newer).await.unwrap().close().await.unwrap();
     execute(&newer, "PRAGMA user_version = 99").await;
-    let expected = "it was written by a newer version of Wharf (format 99; this version supports 3)";
+    let expected = "it was written by a newer version of Wharf (format 99; this version supports 4)";
     assert_eq!(reason(&newer).await, expected);
     assert_eq!(reason(folder.path()).await, "not a regular file");
 }
@@ -107,6 +107,42 @@ async fn a_file_of_an_older_version_is_upgraded_with_its_runs() {
     assert_eq!((&*summary.benchmark, summary.created, summary.progress.passed), ("old", 5, 3));
     assert_eq!(settings, serde_json::json!({"mode": "x"}));
     assert_eq!(store.trials(&run_id("run"), 0, 9).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn files_of_every_older_version_get_the_same_tables() {
+    const VERSIONS: [&str; 3] = [
+        include_str!("../../src/store/migrations/sqlite/0001.sql"),
+        include_str!("../../src/store/migrations/sqlite/0002.sql"),
+        include_str!("../../src/store/migrations/sqlite/0003.sql"),
+    ];
+    const SCHEMA: &str = "SELECT name || ' ' || sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name";
+    let folder = tempfile::tempdir().unwrap();
+    let schema = async |path: &Path| -> Vec<String> {
+        SqliteStore::open(path).await.unwrap().close().await.unwrap();
+        let mut connection = SqliteConnection::connect(&format!("sqlite://{}", path.display())).await.unwrap();
+        sqlx::query_scalar(SCHEMA).fetch_all(&mut connection).await.unwrap()
+    };
+    let newest = schema(&folder.path().join("newest.db")).await;
+    assert!(newest.iter().any(|sql| sql.contains("unit_trial ON unit (run, trial, position)")), "{newest:#?}");
+    for version in 1..=VERSIONS.len() {
+        let path = folder.path().join(format!("{version}.db"));
+        for sql in &VERSIONS[..version] {
+            execute(&path, sql).await;
+        }
+        let marks = ["PRAGMA user_version = 1", "PRAGMA user_version = 2", "PRAGMA user_version = 3"];
+        execute(&path, marks[version - 1]).await;
+        execute(&path, "PRAGMA application_id = 0x57687266").await;
+        assert_eq!(schema(&path).await, newest, "version {version}");
+    }
+    // Some files of version 3 have the newer index.
+    let path = folder.path().join("index.db");
+    for sql in VERSIONS {
+        execute(&path, sql).await;
+    }
+    execute(&path, "DROP INDEX unit_trial; CREATE INDEX unit_trial ON unit (run, trial, position)").await;
+    execute(&path, "PRAGMA application_id = 0x57687266; PRAGMA user_version = 3").await;
+    assert_eq!(schema(&path).await, newest);
 }
 
 #[tokio::test]
@@ -160,7 +196,7 @@ async fn damaged_results_are_errors() {
     let result = unit_result(&claimed.trial, &claimed.open_units[0], Verdict::Passed);
     store.finish_unit(&claimed.lease, &result).await.unwrap().await.unwrap();
     execute(store.path(), "UPDATE blob SET bytes = x'0011223344'").await;
-    assert!(matches!(store.results(&run_id("run"), 0, 1).await, Err(StoreError::Failed(_))));
+    assert!(matches!(store.results(&run_id("run"), None, 1).await, Err(StoreError::Failed(_))));
 }
 
 #[tokio::test]

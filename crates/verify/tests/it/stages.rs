@@ -166,6 +166,8 @@ async fn the_optional_checks_decide_in_their_order_and_their_errors_are_not_fata
         setup.evaluation.sufficiency_check = true;
         let result = setup.run_one().await;
         assert_eq!((outcome(&result).as_str(), judge.count()), (expected, requests));
+        let is_unchecked = result.caveats.contains(&Caveat::CheckIncomplete);
+        assert_eq!(is_unchecked, abstained.is_none(), "a check that was not made leaves a mark");
     }
     let judge = checks(Some(true), Some(false));
     let result = Setup::new(city_question(), &Fake::answering("It is Paris."), &judge).run_one().await;

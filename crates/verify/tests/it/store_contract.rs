@@ -75,6 +75,8 @@ pub(crate) async fn check<S: RunStore>(fresh: impl AsyncFn() -> S) {
     results_come_back_whole_in_the_order_of_the_plan(&fresh().await).await;
     a_changed_plan_keeps_what_it_has_in_common(&fresh().await).await;
     failed_units_run_again_with_a_new_answer(&fresh().await).await;
+    results_that_appear_while_a_run_is_read_are_not_read_twice(&fresh().await).await;
+    a_unit_that_runs_again_refuses_the_late_result_of_its_last_worker(&fresh().await).await;
     provider_failures_run_again_with_what_succeeded(&fresh().await).await;
     writes_that_do_not_fit_are_refused(&fresh().await).await;
     totals_survive_any_number_that_a_provider_reports(&fresh().await).await;
@@ -183,18 +185,20 @@ async fn interrupted_steps_follow_the_recovery_policy(store: &dyn RunStore) {
         (Recovery::Repeat, StepKind::Model, true),
         (Recovery::Repeat, StepKind::Judge, true),
         (Recovery::Repeat, StepKind::ReadOnlyTool, true),
+        (Recovery::Repeat, StepKind::Embedding, true),
         (Recovery::Repeat, StepKind::Tool, false),
         (Recovery::Indeterminate, StepKind::Model, false),
         (Recovery::Indeterminate, StepKind::Judge, false),
         (Recovery::Indeterminate, StepKind::ReadOnlyTool, false),
+        (Recovery::Indeterminate, StepKind::Embedding, false),
         (Recovery::Indeterminate, StepKind::Tool, false),
     ];
-    planned(store, &run_id("run"), &trials(8, &["j"])).await;
-    let interrupted = claim(store, "a", 8, EXPIRED).await;
+    planned(store, &run_id("run"), &trials(10, &["j"])).await;
+    let interrupted = claim(store, "a", 10, EXPIRED).await;
     for (claimed, (recovery, kind, _)) in interrupted.iter().zip(policies) {
         store.begin_step(&claimed.lease, &step(kind, "request"), recovery).await.unwrap();
     }
-    let resumed = claim(store, "b", 8, LONG).await;
+    let resumed = claim(store, "b", 10, LONG).await;
     for (claimed, (recovery, kind, is_repeated)) in resumed.iter().zip(policies) {
         let again = store.begin_step(&claimed.lease, &step(kind, "request"), recovery).await.unwrap();
         assert_eq!(matches!(again, StepStart::Execute(_)), is_repeated, "{recovery:?} {kind:?}: {again:?}");
@@ -237,10 +241,11 @@ async fn results_come_back_whole_in_the_order_of_the_plan(store: &dyn RunStore) 
         }
     }
     let run = run_id("run");
-    let results = store.results(&run, 0, 100).await.unwrap();
-    assert!(results.iter().map(|result| &**result).eq(&expected));
-    let page = store.results(&run, 2, 3).await.unwrap();
-    assert!(page.iter().map(|result| &**result).eq(&expected[2..5]));
+    let results = store.results(&run, None, 100).await.unwrap();
+    assert!(results.iter().map(|placed| &*placed.result).eq(&expected));
+    assert!(results.iter().map(|placed| placed.position).eq(0..6));
+    let page = store.results(&run, Some(1), 3).await.unwrap();
+    assert!(page.iter().map(|placed| &*placed.result).eq(&expected[2..5]));
     let progress = store.progress(&run).await.unwrap();
     assert_eq!((progress.done, progress.invalid, progress.indeterminate), (6, 3, 3));
     assert_eq!(store.trials(&run, 1, 1).await.unwrap(), trials(3, &["j", ""])[1..2]);
@@ -258,7 +263,7 @@ async fn a_changed_plan_keeps_what_it_has_in_common(store: &dyn RunStore) {
     let plan = trials(3, &["j", "k"]).split_off(1);
     store.set_plan(&run, Arc::new(plan)).await.unwrap();
     assert_eq!(done(store).await, (1, 4));
-    assert_eq!(store.results(&run, 0, 10).await.unwrap().len(), 1);
+    assert_eq!(store.results(&run, None, 10).await.unwrap().len(), 1);
     let claimed = claim(store, "a", 10, LONG).await;
     let open: Vec<usize> = claimed.iter().map(|claimed| claimed.open_units.len()).collect();
     assert_eq!(open, [1, 2]);
@@ -296,6 +301,39 @@ async fn failed_units_run_again_with_a_new_answer(store: &dyn RunStore) {
     let steps = store.steps(&run, &again[0].trial.id).await.unwrap();
     let bodies: Vec<_> = steps.into_iter().map(|step| step.result).collect();
     assert_eq!(bodies, [Some(answer("right"))]);
+}
+
+async fn results_that_appear_while_a_run_is_read_are_not_read_twice(store: &dyn RunStore) {
+    let run = run_id("run");
+    planned(store, &run, &trials(4, &["j"])).await;
+    let claimed = claim(store, "a", 4, LONG).await;
+    for index in [1, 2] {
+        finish_unit(store, &claimed[index], Verdict::Passed).await;
+    }
+    let first = store.results(&run, None, 1).await.unwrap();
+    // A unit before those that were read, and one after them.
+    for index in [0, 3] {
+        finish_unit(store, &claimed[index], Verdict::Passed).await;
+    }
+    let rest = store.results(&run, first.last().map(|placed| placed.position), 9).await.unwrap();
+    let trials: Vec<_> = first.iter().chain(&rest).map(|placed| placed.result.trial.clone()).collect();
+    assert_eq!(trials, [1, 2, 3].map(|index: usize| claimed[index].trial.id.clone()));
+}
+
+async fn a_unit_that_runs_again_refuses_the_late_result_of_its_last_worker(store: &dyn RunStore) {
+    let run = run_id("run");
+    planned(store, &run, &trials(1, &["j", "k"])).await;
+    let late = claim_one(store, "late", EXPIRED).await;
+    let started = number(&begin(store, &late, &step(StepKind::Model, "request")).await);
+    let failed = unit_result(&late.trial, &late.open_units[0], Verdict::Failed);
+    store.finish_unit(&late.lease, &failed).await.unwrap().await.unwrap();
+    // The worker is stopped past its lease, and its trial is cleared meanwhile. No other worker has claimed it yet.
+    assert_eq!(store.rerun(&run, &Rerun::Verdict(Verdict::Failed)).await.unwrap(), 1);
+    let lost = Err(StoreError::LeaseLost);
+    assert_eq!(store.finish_unit(&late.lease, &failed).await.unwrap().await, lost);
+    assert_eq!(store.finish_step(&late.lease, started, answer("old")).await.unwrap().await, lost);
+    assert_eq!(done(store).await, (0, 2));
+    assert_eq!(claim_one(store, "b", LONG).await.open_units.len(), 2);
 }
 
 async fn provider_failures_run_again_with_what_succeeded(store: &dyn RunStore) {
@@ -352,7 +390,7 @@ async fn unknown_runs_are_errors(store: &dyn RunStore) {
     assert_eq!(store.set_plan(&run, Arc::new(trials(1, &["j"]))).await.err(), unknown);
     assert_eq!(store.set_state(&run, RunState::Finished).await.err(), unknown);
     assert_eq!(store.rerun(&run, &Rerun::ProviderFailures).await.err(), unknown);
-    assert_eq!(store.results(&run, 0, 1).await.err(), unknown);
+    assert_eq!(store.results(&run, None, 1).await.err(), unknown);
 }
 
 async fn many_writers_at_once_lose_nothing(store: &dyn RunStore) {

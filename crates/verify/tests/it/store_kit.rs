@@ -52,7 +52,7 @@ pub(crate) fn step(kind: StepKind, request: &str) -> StepRequest {
 /// Returns a result that cost 100 tokens and one cent.
 pub(crate) fn answer(body: &str) -> StepResult {
     let usage = Usage { input_tokens: 60, output_tokens: 40, cost_usd: Some(0.01), ..Usage::default() };
-    StepResult { body: serde_json::json!(body).to_string(), failed: false, usage, millis: 12 }
+    StepResult { body: serde_json::json!(body).to_string(), failed: false, usage, millis: 12, clock: Some(34) }
 }
 
 /// Returns a failure of the provider, which cost nothing.

@@ -38,8 +38,8 @@ async fn continue_work(
 }
 
 async fn results(store: &SqliteStore, run: &RunId) -> Vec<String> {
-    let results = store.results(run, 0, 1000).await.unwrap();
-    results.iter().map(|result| serde_json::to_string(result).unwrap()).collect()
+    let results = store.results(run, None, 1000).await.unwrap();
+    results.iter().map(|placed| serde_json::to_string(&placed.result).unwrap()).collect()
 }
 
 #[tokio::test]
@@ -82,6 +82,23 @@ async fn a_replay_of_a_whole_run_gives_the_same_bytes_without_servers_or_request
     assert_eq!(results(&store, &replayed).await, results(&store, &live).await);
     assert_eq!(answering.count() + judge.count(), paid);
     assert_eq!(setup.workbench.opened.load(std::sync::atomic::Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_scenario_is_recorded_and_replayed_through_a_store() {
+    let (setup, answering, judge) = crate::scenario::two_turns();
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(SqliteStore::open(&folder.path().join("runs.db")).await.unwrap());
+    let (live, replayed) = (run_id("live"), run_id("replayed"));
+    let report = work(&setup, &store, &live, None).await;
+    assert_eq!((report.end, report.progress.passed), (WorkerEnd::Finished, 2));
+    let paid = answering.count() + judge.count();
+    let path = folder.path().join("run.jsonl");
+    assert_eq!(write_recording(&*store, &live, &path, &Redactor::default()).await.unwrap(), 1);
+    let report = work(&setup, &store, &replayed, Some(Recording::open(&path).await.unwrap())).await;
+    assert_eq!((report.end, report.progress.passed), (WorkerEnd::Finished, 2), "{:?}", report.unfinished);
+    assert_eq!(results(&store, &replayed).await, results(&store, &live).await);
+    assert_eq!(answering.count() + judge.count(), paid);
 }
 
 #[tokio::test]

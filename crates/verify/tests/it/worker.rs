@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use sqlx::{Connection as _, SqliteConnection};
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 use wharf_protocol::BoxFuture;
@@ -49,6 +50,11 @@ fn options(worker: &str) -> WorkerOptions {
 }
 
 /// Waits until a condition holds.
+/// Returns when the lease of the only trial ends, in milliseconds.
+async fn lease_until(connection: &mut SqliteConnection) -> i64 {
+    sqlx::query_scalar("SELECT lease_until FROM trial").fetch_one(connection).await.unwrap()
+}
+
 async fn eventually(condition: impl AsyncFn() -> bool) {
     let wait = async {
         while !condition().await {
@@ -299,7 +305,15 @@ fn a_blocked_executor_keeps_its_leases() {
     let stolen = runtime().block_on(async {
         let store = SqliteStore::open(&path).await.unwrap();
         eventually(async || store.progress(&run_id("run")).await.unwrap().running == 1).await;
-        tokio::time::sleep(2 * LEASE).await;
+        // The heartbeat has renewed the lease for longer than two leases last.
+        let mut connection = SqliteConnection::connect(&format!("sqlite://{}", path.display())).await.unwrap();
+        let first = lease_until(&mut connection).await;
+        let wait = async {
+            while lease_until(&mut connection).await - first < 2 * i64::try_from(LEASE.as_millis()).unwrap() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(SOON, wait).await.expect("the heartbeat renews the lease");
         let claim = Claim { run: &run_id("run"), worker: "thief", limit: 1, lease: SOON };
         store.claim(&claim).await.unwrap()
     });

@@ -168,7 +168,7 @@ pub(crate) struct VerifyRun {
     /// again
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
     pub(super) resume: Option<String>,
-    /// Run units again that failed or are invalid; resumes a run
+    /// Run units of a verdict again, with new requests; resumes a run
     #[arg(long, value_name = "VERDICT", value_enum)]
     pub(super) rerun: Vec<RerunArg>,
     /// Write results to a file: .json, .jsonl, .csv, .parquet, .html, .md or .xml (JUnit); a directory gets logs of
@@ -210,6 +210,8 @@ pub(super) enum RerunArg {
     Failed,
     /// Units that are invalid
     Invalid,
+    /// Units that are indeterminate
+    Indeterminate,
 }
 
 #[derive(Debug, clap::Args)]

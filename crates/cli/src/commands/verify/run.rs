@@ -87,7 +87,7 @@ async fn prepare(globals: &Globals, args: &VerifyRun, logged: Option<LoggedModel
     let config = settings::merged(&args.settings, &paths)?;
     check_files(args, &config, &outputs, &store_file)?;
     let recording = match &args.replay {
-        Some(file) => Some(Arc::new(open_recording(file).await?)),
+        Some(file) => Some(open_recording(file).await?),
         None => None,
     };
     let trust = Trust::of_flag(args.trust);
@@ -104,6 +104,7 @@ async fn prepare(globals: &Globals, args: &VerifyRun, logged: Option<LoggedModel
         Some(logged) => factory.with_models(logged.models.clone()).await?,
         None => factory.participants().await?,
     };
+    let recording = recording.map(|recording| Arc::new(recording.with_redactor(participants.redactor.clone())));
     let mut workbench = CliWorkbench::new(globals, &args.allow, &participants.redactor).await?;
     let tool_sets = if let Some(recording) = &recording {
         // A replay starts no server.

@@ -167,7 +167,7 @@ fn visits(turn: Option<&str>, check: &Value) -> Option<Value> {
     };
     let mut range = match name {
         "numeric_exact" => json!({"exactly": expected()?}),
-        "numeric_minimum" => json!({"at_least": expected()? + u64::from(is_exclusive("exclusive"))}),
+        "numeric_minimum" => json!({"at_least": expected()?.checked_add(u64::from(is_exclusive("exclusive")))?}),
         "numeric_maximum" => json!({"at_most": expected()?.checked_sub(u64::from(is_exclusive("exclusive")))?}),
         "numeric_range" => {
             let mut range = Map::new();

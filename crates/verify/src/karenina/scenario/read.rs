@@ -57,7 +57,12 @@ fn read_part(
     for criterion in &part.outcome_criteria {
         let check = criterion.check.as_ref().filter(|_| criterion.evaluate_source.is_none());
         match check.and_then(condition::read_outcome) {
-            Some(when) => outcome.push(json!({"name": criterion.name, "when": when})),
+            Some(when) => {
+                outcome.push(json!({"name": criterion.name, "when": when}));
+                if !criterion.description.is_empty() {
+                    omitted.push(Omitted::CriterionDescription { name: criterion.name.clone() });
+                }
+            }
             None => omitted.push(Omitted::Criterion { name: criterion.name.clone() }),
         }
     }
@@ -108,8 +113,18 @@ fn read_turn(
         omitted.push(Omitted::StateUpdate { turn: turn() });
     }
     let data = |key: &str| node.question_data.as_ref().and_then(|data| data.get(key)).filter(|value| !value.is_null());
-    if data("question_rubric").is_some() || data("question_dynamic_rubric").is_some() {
+    let has_ratings = node.question.rating.as_ref().is_some_and(|ratings| !ratings.is_empty());
+    if has_ratings || data("question_rubric").is_some() || data("question_dynamic_rubric").is_some() {
         omitted.push(Omitted::TurnTraits { turn: turn() });
+    }
+    for (is_present, key) in [
+        (node.agent_identity.is_some(), "agentIdentity"),
+        (!node.metadata.is_empty(), "metadata"),
+        (node.question.keywords.as_ref().is_some_and(|keywords| !keywords.is_empty()), "keywords"),
+    ] {
+        if is_present {
+            omitted.push(Omitted::TurnKey { turn: turn(), key });
+        }
     }
     let text = data("question").and_then(Value::as_str).unwrap_or(&node.question.text);
     let mut read = json!({"name": name, "prompt": PromptText::literal(text)});

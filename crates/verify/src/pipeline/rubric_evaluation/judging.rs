@@ -140,12 +140,7 @@ impl<'a> Judging<'a> {
         let evidence = Evidence {
             stage: StageName::RubricEvaluation,
             judged: JudgedAnswer { question: &question, answer: &text },
-            // Of a scenario the judge reads the whole conversation.
-            sources: if trial.evaluation.use_full_trace_for_rubric || trial.question.scenario.is_some() {
-                Sources::Trace
-            } else {
-                Sources::Response
-            },
+            sources: if trial.evaluation.use_full_trace_for_rubric { Sources::Trace } else { Sources::Response },
             turn: None,
         };
         let collected = match evidence.collect(self.unit, &supported, rules).await {

@@ -8,8 +8,8 @@ use wharf_protocol::{Role, Usage};
 use super::cut::TextBudget;
 use crate::outcome::UnitResult;
 
-/// A result with its trace. JSON of models, judges and tools is text here: JavaScript would round its numbers, and nobody
-/// limits its depth.
+/// A result with its trace. JSON of models, judges and tools is text here: JavaScript would round its numbers, and its
+/// depth has no limit.
 #[derive(Serialize)]
 pub(super) struct UnitDetail {
     /// Everything but the trace and the answer, as in the JSON export.
@@ -60,6 +60,7 @@ impl UnitDetail {
         };
         result.remove("trace");
         write_template_as_text(result.get_mut("template"), &mut budget);
+        cut_assertions(result.get_mut("assertions"), &mut budget);
         if let Some(scenario) = result.get_mut("scenario") {
             write_scenario_as_text(scenario, &mut budget);
         }
@@ -79,6 +80,15 @@ fn write_template_as_text(template: Option<&mut Value>, budget: &mut TextBudget)
     fields.into_iter().flatten().for_each(|field| write_values_as_text(field, budget));
 }
 
+/// Cuts the reasons of assertions, which quote the model.
+fn cut_assertions(assertions: Option<&mut Value>, budget: &mut TextBudget) {
+    for assertion in assertions.and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(reason) = assertion.get_mut("reason") {
+            cut_text(reason, budget);
+        }
+    }
+}
+
 /// Cuts the texts of a scenario, and replaces its variables by their JSON text. The answers of its turns are in the trace.
 fn write_scenario_as_text(scenario: &mut Value, budget: &mut TextBudget) {
     for turn in scenario.get_mut("turns").and_then(Value::as_array_mut).into_iter().flatten() {
@@ -89,6 +99,7 @@ fn write_scenario_as_text(scenario: &mut Value, budget: &mut TextBudget) {
             cut_text(prompt, budget);
         }
         write_template_as_text(turn.get_mut("template"), budget);
+        cut_assertions(turn.get_mut("assertions"), budget);
     }
     for value in scenario.get_mut("state").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
         *value = Value::String(budget.cut(&value.to_string()));

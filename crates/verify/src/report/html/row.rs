@@ -47,8 +47,8 @@ impl Row {
             unit.template.as_ref().and_then(|template| template.score),
             tools.all,
             tools.failed,
-            answer.input_tokens + judge.input_tokens,
-            answer.output_tokens + judge.output_tokens,
+            answer.input_tokens.saturating_add(judge.input_tokens),
+            answer.output_tokens.saturating_add(judge.output_tokens),
         )
     }
 }

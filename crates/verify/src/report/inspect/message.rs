@@ -1,19 +1,43 @@
 //! Messages of a trace in the form of the log.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 use wharf_agent::TraceMessage;
 use wharf_protocol::Role;
 
-/// Returns the conversation: the question, then the trace.
-pub(super) fn messages(question: &str, trace: &[TraceMessage], model: &str) -> Vec<Value> {
-    let user = json!({"role": "user", "content": question, "source": "input"});
-    std::iter::once(user).chain(trace.iter().map(|message| of_trace(message, trace, model))).collect()
+use crate::outcome::UnitResult;
+use crate::trace_calls::{TracedCall, traced_calls};
+
+/// Returns the conversation: the question, then the trace. In a scenario, each turn begins with its own message.
+pub(super) fn messages(question: &str, unit: &UnitResult, model: &str) -> Vec<Value> {
+    let functions: HashMap<usize, &str> = traced_calls(&unit.trace)
+        .into_iter()
+        .filter_map(|TracedCall { call, result }| Some((result?, &*call.name)))
+        .collect();
+    let mut traced = unit.trace.iter().enumerate();
+    let mut read = |count: usize| -> Vec<Value> {
+        let messages = traced.by_ref().take(count);
+        messages.map(|(index, message)| of_trace(message, functions.get(&index).copied(), model)).collect()
+    };
+    let user = |text: &str| json!({"role": "user", "content": text, "source": "input"});
+    let mut messages = Vec::new();
+    match &unit.scenario {
+        None => messages.push(user(question)),
+        Some(scenario) => {
+            for turn in &scenario.turns {
+                messages.push(user(&turn.prompt));
+                messages.extend(read(turn.messages));
+            }
+        }
+    }
+    messages.extend(read(usize::MAX));
+    messages
 }
 
-fn of_trace(message: &TraceMessage, trace: &[TraceMessage], model: &str) -> Value {
+/// `function` is the tool whose result the message is.
+fn of_trace(message: &TraceMessage, function: Option<&str>, model: &str) -> Value {
     if let Some(result) = &message.tool_result {
-        let calls = trace.iter().flat_map(|message| &message.tool_calls);
-        let function = calls.into_iter().find(|call| call.id == result.tool_use_id).map(|call| call.name.as_ref());
         let mut shown = json!({
             "role": "tool",
             "content": message.content,

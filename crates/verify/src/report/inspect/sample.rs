@@ -23,18 +23,21 @@ impl Questions {
 pub(super) fn sample(units: &[Arc<UnitResult>], questions: &Questions) -> Value {
     let Some(first) = units.first() else { return Value::Null };
     let question = questions.0.get(first.question.as_str());
-    let text = question.map_or(first.question.as_str(), |question| question.question.as_str());
+    let asked = first.scenario.as_ref().and_then(|scenario| scenario.turns.first()).map(|turn| turn.prompt.as_str());
+    let text = asked.or(question.map(|question| question.question.as_str())).unwrap_or(first.question.as_str());
     let target = question.and_then(|question| question.answer.as_deref()).unwrap_or_default();
     let model = model_name(&first.model);
     let response = first.response.clone().unwrap_or_default();
     let scores: Map<String, Value> =
         units.iter().filter(|unit| unit.verdict.is_scored()).map(|unit| (scorer(unit), score(unit))).collect();
-    let mut usage = Map::from_iter([(model.clone(), tokens(&first.usage))]);
+    // Several judges may be the same model, and a judge may be the answering one.
+    let mut used = BTreeMap::from([(model.clone(), first.usage)]);
     for unit in units {
         if let Some(judge) = &unit.judge {
-            usage.entry(model_name(judge)).or_insert_with(|| tokens(&unit.judge_usage));
+            *used.entry(model_name(judge)).or_default() += unit.judge_usage;
         }
     }
+    let usage: Map<String, Value> = used.iter().map(|(model, used)| (model.clone(), tokens(used))).collect();
     #[expect(clippy::cast_precision_loss, reason = "a time in milliseconds is far below 2^52")]
     let seconds = first.millis as f64 / 1000.0;
     let stop_reason = if first.limit_reached { "unknown" } else { "stop" };
@@ -43,7 +46,7 @@ pub(super) fn sample(units: &[Arc<UnitResult>], questions: &Questions) -> Value 
         "epoch": first.replicate,
         "input": text,
         "target": target,
-        "messages": messages(text, &first.trace, &model),
+        "messages": messages(text, first, &model),
         "output": {
             "model": model,
             "choices": [{
@@ -90,6 +93,7 @@ fn score(unit: &UnitResult) -> Value {
             "caveats": unit.caveats,
             "template": unit.template,
             "assertions": unit.assertions,
+            "scenario": unit.scenario,
             "rubric": unit.rubric,
             "judge_reasoning": unit.judge_reasoning,
             "excerpts": unit.excerpts,

@@ -16,10 +16,11 @@ use crate::store::StoreError;
 /// Marks a database as a store of Wharf: "Whrf".
 const APPLICATION_ID: i64 = 0x5768_7266;
 /// The migrations, in order. The version of a database is the number of those that it has.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("../migrations/sqlite/0001.sql"),
     include_str!("../migrations/sqlite/0002.sql"),
     include_str!("../migrations/sqlite/0003.sql"),
+    include_str!("../migrations/sqlite/0004.sql"),
 ];
 /// How long a connection waits for other processes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);

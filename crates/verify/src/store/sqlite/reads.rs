@@ -12,7 +12,7 @@ use crate::ids::{RunId, TrialId, UnitId};
 use crate::outcome::UnitResult;
 use crate::plan::Trial;
 use crate::step::{RecordedStep, StepOwner, StepRequest};
-use crate::store::{Progress, RunSummary, StoreError};
+use crate::store::{PlacedResult, Progress, RunSummary, StoreError};
 
 use super::leases::{trial_of, units_of};
 use super::{blob, failed, id, now, steps};
@@ -53,21 +53,23 @@ pub(super) async fn progress(readers: &SqlitePool, run: &RunId) -> Result<Progre
 pub(super) async fn results(
     readers: &SqlitePool,
     run: &RunId,
-    skip: u64,
+    after: Option<u64>,
     limit: u32,
-) -> Result<Vec<Arc<UnitResult>>, StoreError> {
-    let sql = "SELECT result.bytes AS result, trace.bytes AS trace FROM unit \
+) -> Result<Vec<PlacedResult>, StoreError> {
+    let sql = "SELECT unit.position, result.bytes AS result, trace.bytes AS trace FROM unit \
                JOIN blob AS result ON result.hash = unit.result JOIN blob AS trace ON trace.hash = unit.trace \
                WHERE unit.run = $1 AND unit.in_plan = 1 AND unit.verdict IS NOT NULL \
-               ORDER BY unit.position LIMIT $2 OFFSET $3";
+               AND unit.position > $2 ORDER BY unit.position LIMIT $3";
     let mut connection = readers.acquire().await.map_err(failed)?;
     run_row(&mut connection, run).await?;
-    let select = sqlx::query(sql).bind(&*run.0).bind(i64::from(limit)).bind(i64::try_from(skip).unwrap_or(i64::MAX));
+    let after = after.map_or(-1, |after| i64::try_from(after).unwrap_or(i64::MAX));
+    let select = sqlx::query(sql).bind(&*run.0).bind(after).bind(i64::from(limit));
     let rows = select.fetch_all(&mut *connection).await.map_err(failed)?;
     let result = |row: &SqliteRow| {
         let mut result: UnitResult = json(&blob::decompress(row.get("result"))?)?;
         result.trace = json(&blob::decompress(row.get("trace"))?)?;
-        Ok(Arc::new(result))
+        let position = u64::try_from(row.get::<i64, _>("position")).unwrap_or_default();
+        Ok(PlacedResult { position, result: Arc::new(result) })
     };
     rows.iter().map(result).collect()
 }
@@ -89,7 +91,7 @@ pub(super) async fn trials(readers: &SqlitePool, run: &RunId, skip: u64, limit: 
 
 pub(super) async fn steps(readers: &SqlitePool, run: &RunId, trial: &TrialId) -> Result<Vec<RecordedStep>, StoreError> {
     let sql = "SELECT step.unit, step.request, step.occurrence, step.kind, step.state, step.failed, step.usage, \
-               step.millis, blob.bytes FROM step LEFT JOIN blob ON blob.hash = step.result \
+               step.millis, step.clock, blob.bytes FROM step LEFT JOIN blob ON blob.hash = step.result \
                WHERE step.run = $1 AND step.trial = $2 AND step.state IN ('done', 'indeterminate') \
                AND (step.unit = '' OR EXISTS (SELECT 1 FROM unit WHERE unit.run = step.run AND unit.id = step.unit \
                AND unit.verdict IS NOT NULL)) \

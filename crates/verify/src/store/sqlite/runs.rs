@@ -6,12 +6,13 @@ use sqlx::SqliteConnection;
 use wharf_protocol::BoxFuture;
 
 use crate::ids::RunId;
+use crate::json_name::json_name;
 use crate::plan::Trials;
 use crate::store::{NewRun, Rerun, RunState, StoreError};
 
 use super::transaction::Transaction;
 use super::writer::Write;
-use super::{failed, json_name, now};
+use super::{failed, now};
 
 pub(super) struct CreateRun(pub(super) NewRun);
 
@@ -103,45 +104,44 @@ impl Write for RerunUnits {
     type Output = u64;
 
     fn apply<'a>(&'a self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<u64, StoreError>> {
-        // The units of the trials that no worker is running.
-        const DISCARD: &str = concat!(
-            "UPDATE step SET state = 'discarded' WHERE run = $1 AND trial IN (SELECT unit.trial FROM unit \
-             JOIN trial ON trial.run = unit.run AND trial.id = unit.trial WHERE unit.run = $1 AND unit.in_plan = 1 \
-             AND unit.verdict = $2 AND trial.lease_until <= ",
+        // The trials that no worker is running and that have such a unit. Their fence rises: a worker that was stopped past
+        // its lease must not write the old result as the new one.
+        const FENCE_BY_VERDICT: &str = concat!(
+            "UPDATE trial SET fence = fence + 1, worker = NULL, lease_until = 0, state = 'queued' WHERE run = $1 \
+             AND lease_until <= ",
             now!(),
-            ")"
+            " AND id IN (SELECT trial FROM unit WHERE run = $1 AND in_plan = 1 AND verdict = $2) RETURNING id"
         );
-        const CLEAR_TRIALS: &str = concat!(
-            "UPDATE unit SET verdict = NULL, failure_group = NULL, failure_category = NULL, response = NULL, turns = NULL, \
-             tool_calls = NULL, input_tokens = NULL, output_tokens = NULL, cost_usd = NULL, millis = NULL, result = NULL, \
-             trace = NULL, fence = NULL WHERE run = $1 AND verdict IS NOT NULL AND trial IN (SELECT unit.trial FROM unit \
-             JOIN trial ON trial.run = unit.run AND trial.id = unit.trial WHERE unit.run = $1 AND unit.in_plan = 1 \
-             AND unit.verdict = $2 AND trial.lease_until <= ",
+        const FENCE_BY_GROUP: &str = concat!(
+            "UPDATE trial SET fence = fence + 1, worker = NULL, lease_until = 0, state = 'queued' WHERE run = $1 \
+             AND lease_until <= ",
             now!(),
-            ")"
+            " AND id IN (SELECT trial FROM unit WHERE run = $1 AND in_plan = 1 AND failure_group = $2) RETURNING id"
         );
-        const CLEAR_UNITS: &str = concat!(
-            "UPDATE unit SET verdict = NULL, failure_group = NULL, failure_category = NULL, response = NULL, turns = NULL, \
-             tool_calls = NULL, input_tokens = NULL, output_tokens = NULL, cost_usd = NULL, millis = NULL, result = NULL, \
-             trace = NULL, fence = NULL WHERE run = $1 AND in_plan = 1 AND failure_group = $2 AND trial IN (SELECT id \
-             FROM trial WHERE run = $1 AND lease_until <= ",
-            now!(),
-            ")"
-        );
+        const DISCARD: &str = "UPDATE step SET state = 'discarded' WHERE run = $1 \
+             AND trial IN (SELECT value FROM json_each($2))";
+        const CLEAR: &str = "UPDATE unit SET verdict = NULL, failure_group = NULL, failure_category = NULL, response = NULL, \
+             turns = NULL, tool_calls = NULL, input_tokens = NULL, output_tokens = NULL, cost_usd = NULL, millis = NULL, \
+             result = NULL, trace = NULL, fence = NULL WHERE run = $1 AND verdict IS NOT NULL \
+             AND trial IN (SELECT value FROM json_each($2)) AND ($3 IS NULL OR in_plan = 1 AND failure_group = $3)";
         Box::pin(async move {
             let run = &*self.run.0;
             exists(transaction.connection, &self.run).await?;
-            let clear = match &self.which {
-                Rerun::Verdict(verdict) => {
-                    let verdict = json_name(verdict);
-                    let discard = sqlx::query(DISCARD).bind(run).bind(verdict.clone());
-                    discard.execute(&mut *transaction.connection).await.map_err(failed)?;
-                    sqlx::query(CLEAR_TRIALS).bind(run).bind(verdict)
-                }
+            let (fence, name, group) = match &self.which {
+                Rerun::Verdict(verdict) => (FENCE_BY_VERDICT, json_name(verdict), None),
                 Rerun::ProviderFailures => {
-                    sqlx::query(CLEAR_UNITS).bind(run).bind(json_name(&crate::outcome::FailureGroup::Retry))
+                    let group = json_name(&crate::outcome::FailureGroup::Retry);
+                    (FENCE_BY_GROUP, group.clone(), Some(group))
                 }
             };
+            let fence = sqlx::query_scalar::<_, String>(fence).bind(run).bind(name);
+            let trials = fence.fetch_all(&mut *transaction.connection).await.map_err(failed)?;
+            let trials = serde_json::json!(trials).to_string();
+            if group.is_none() {
+                let discard = sqlx::query(DISCARD).bind(run).bind(trials.as_str());
+                discard.execute(&mut *transaction.connection).await.map_err(failed)?;
+            }
+            let clear = sqlx::query(CLEAR).bind(run).bind(trials.as_str()).bind(group);
             let units = clear.execute(&mut *transaction.connection).await.map_err(failed)?.rows_affected();
             recount(transaction, &self.run).await?;
             Ok(units)

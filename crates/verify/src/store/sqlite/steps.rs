@@ -5,14 +5,15 @@ use sqlx::{Row as _, SqliteConnection};
 use wharf_protocol::{BoxFuture, Usage};
 
 use crate::failpoint::{self, Failpoint};
+use crate::json_name::json_name;
 use crate::step::{Recovery, StepOwner, StepRequest, StepResult, StepStart};
 use crate::store::{Lease, StoreError};
 
 use super::blob::{self, Blob};
+use super::failed;
 use super::leases::is_held;
 use super::transaction::Transaction;
 use super::writer::Write;
-use super::{failed, json_name};
 
 /// The intent of a step.
 pub(super) struct BeginStep {
@@ -29,6 +30,7 @@ pub(super) struct FinishStep {
     usage: Usage,
     usage_json: String,
     millis: i64,
+    clock: Option<i64>,
     body: Blob,
 }
 
@@ -79,7 +81,7 @@ impl BeginStep {
     }
 
     async fn last_attempt(&self, connection: &mut SqliteConnection) -> Result<Option<Attempt>, StoreError> {
-        let sql = "SELECT step.id, step.attempt, step.state, step.failed, step.usage, step.millis, blob.bytes \
+        let sql = "SELECT step.id, step.attempt, step.state, step.failed, step.usage, step.millis, step.clock, blob.bytes \
                    FROM step LEFT JOIN blob ON blob.hash = step.result \
                    WHERE run = $1 AND trial = $2 AND unit = $3 AND request = $4 AND occurrence = $5 \
                    ORDER BY attempt DESC LIMIT 1";
@@ -168,6 +170,7 @@ impl FinishStep {
             usage: result.usage,
             usage_json,
             millis: i64::try_from(result.millis).unwrap_or(i64::MAX),
+            clock: result.clock.map(|clock| i64::try_from(clock).unwrap_or(i64::MAX)),
             body: Blob::new(result.body).await?,
         })
     }
@@ -198,7 +201,7 @@ impl Write for FinishStep {
 
     fn apply<'a>(&'a self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<(), StoreError>> {
         // Two statements in one call: each call is a message to the thread of the connection and back.
-        const FINISH: &str = "UPDATE step SET state = 'done', failed = $5, result = $6, usage = $7, millis = $8 \
+        const FINISH: &str = "UPDATE step SET state = 'done', failed = $5, result = $6, usage = $7, millis = $8, clock = $11 \
              WHERE id = $1 AND run = $2 AND trial = $3 AND fence = $4 AND state = 'started' AND EXISTS (SELECT 1 FROM trial \
              WHERE trial.run = $2 AND trial.id = $3 AND trial.fence = $4 AND trial.state = 'running') RETURNING id; \
              INSERT INTO blob (hash, size, bytes) SELECT $6, $9, $10 WHERE EXISTS (SELECT 1 FROM step WHERE id = $1 \
@@ -214,7 +217,8 @@ impl Write for FinishStep {
                 .bind(&self.usage_json)
                 .bind(self.millis)
                 .bind(self.body.size)
-                .bind(&self.body.compressed);
+                .bind(&self.body.compressed)
+                .bind(self.clock);
             if finish.fetch_all(&mut *transaction.connection).await.map_err(failed)?.is_empty() {
                 if !is_held(transaction.connection, &self.lease).await? {
                     return Err(StoreError::LeaseLost);
@@ -257,16 +261,18 @@ pub(super) fn owner_column(owner: &StepOwner) -> &str {
     }
 }
 
-/// Returns the result in a row with the columns `failed`, `usage`, `millis` and `bytes`.
+/// Returns the result in a row with the columns `failed`, `usage`, `millis`, `clock` and `bytes`.
 pub(super) fn result_of(row: &SqliteRow) -> Result<StepResult, StoreError> {
     let damaged = |error: &dyn std::fmt::Display| StoreError::Failed(format!("a stored step is damaged: {error}"));
     let bytes: Option<Vec<u8>> = row.try_get("bytes").map_err(failed)?;
     let usage: Option<String> = row.try_get("usage").map_err(failed)?;
     let millis: Option<i64> = row.try_get("millis").map_err(failed)?;
+    let clock: Option<i64> = row.try_get("clock").map_err(failed)?;
     Ok(StepResult {
         body: blob::decompress(&bytes.ok_or_else(|| damaged(&"its result is missing"))?)?,
         failed: row.get::<i64, _>("failed") != 0,
         usage: serde_json::from_str(usage.as_deref().unwrap_or("{}")).map_err(|error| damaged(&error))?,
         millis: u64::try_from(millis.unwrap_or_default()).unwrap_or_default(),
+        clock: clock.and_then(|clock| u64::try_from(clock).ok()),
     })
 }

@@ -4,14 +4,15 @@ use sqlx::SqliteConnection;
 use wharf_protocol::BoxFuture;
 
 use crate::failpoint::{self, Failpoint};
+use crate::json_name::json_name;
 use crate::outcome::{UnitResult, Verdict};
 use crate::store::{Lease, StoreError};
 
 use super::blob::Blob;
+use super::failed;
 use super::leases::is_held;
 use super::transaction::Transaction;
 use super::writer::Write;
-use super::{failed, json_name};
 
 /// The result of a unit. All judges of a trial have the same trace, so it is a blob of its own.
 pub(super) struct FinishUnit {

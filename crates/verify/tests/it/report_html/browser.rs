@@ -159,6 +159,30 @@ fn the_turns_of_a_scenario_are_shown_in_order_in_chromium() {
 }
 
 #[test]
+fn calls_with_the_same_id_have_their_own_results_in_chromium() {
+    let mut writer = HtmlWriter::new(Vec::new(), TINY.input()).unwrap();
+    for mut unit in TINY.all_units() {
+        unit.trace = serde_json::from_value(json!([
+            {"role": "assistant", "content": "", "tool_calls": [{"id": "f", "name": "look_up", "input": {"at": "first"}}]},
+            {"role": "tool", "content": "output-of-first", "tool_result": {"tool_use_id": "f", "is_error": false}},
+            {"role": "assistant", "content": "", "tool_calls": [{"id": "f", "name": "look_up", "input": {"at": "second"}}]},
+            {"role": "tool", "content": "output-of-second", "tool_result": {"tool_use_id": "f", "is_error": false}},
+            {"role": "tool", "content": "output-of-none", "tool_result": {"tool_use_id": "f", "is_error": false}},
+        ]))
+        .unwrap();
+        unit.excerpts.clear();
+        writer.add(&unit).unwrap();
+    }
+    let seen = play("calls", &writer.finish().unwrap());
+    let calls: Vec<String> = serde_json::from_value(seen["calls"].clone()).unwrap();
+    assert_eq!(calls.len(), 2, "{seen}");
+    for (call, name) in calls.iter().zip(["first", "second"]) {
+        assert!(call.contains(name) && call.contains(&format!("output-of-{name}")), "{call}");
+    }
+    assert_eq!(seen["messages"], 3, "two turns, and a result without a call");
+}
+
+#[test]
 fn details_load_when_a_unit_is_opened_in_chromium() {
     let seen = play("lazy", &SAMPLE.html());
     assert_eq!(seen["loaded_at_start"], 0);

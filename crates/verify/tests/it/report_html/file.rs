@@ -31,6 +31,23 @@ fn report_of(units: &[UnitResult]) -> String {
 }
 
 #[test]
+fn long_reasons_of_assertions_are_cut() {
+    let one = Sample { questions: 1, models: 1, judges: 1, replicates: 1 };
+    let size = |chars: usize| {
+        // Text that does not compress.
+        let text: String = (0..chars).map(|_| fastrand::alphanumeric()).collect();
+        let reason = json!([{"assertion": "called x", "passed": false, "reason": text}]);
+        let mut unit = one.all_units().remove(0);
+        unit.assertions = serde_json::from_value(reason.clone()).unwrap();
+        let turn = json!({"turn": "t", "prompt": "?", "messages": 0, "assertions": reason});
+        unit.scenario = serde_json::from_value(json!({"end": "completed", "turns": [turn]})).unwrap();
+        report_of(&[unit]).len()
+    };
+    let (short, long) = (size(10), size(3_000_000));
+    assert!(long < short + 400_000, "{short} {long}");
+}
+
+#[test]
 fn the_policy_allows_this_script_and_style_and_nothing_else() {
     let html = html(SMALL);
     let hash = |source: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(source)));

@@ -166,8 +166,129 @@ async fn deep_judgment_searches_the_excerpts_in_their_turn() {
     assert!(reasoning.starts_with("ask\ncity: It says so.\n\nhint\ncity:"), "{reasoning}");
 }
 
+/// A turn with a tool call, judged with deep judgment. The judge quotes the tool and not the answer.
+fn quoting_the_tool(full_trace: bool) -> Setup {
+    let judge = judge(|seen, _| {
+        let schema = serde_json::to_string(&seen.options.schema).unwrap();
+        let object = if schema.contains("excerpts") {
+            json!({"excerpts": ["the tool has seen Oslo"]})
+        } else if schema.contains("trait_1") {
+            json!({"trait_1": {"reasoning": "r", "value": true}})
+        } else if schema.contains("verbatim") || schema.contains("array") {
+            json!({"city": ["the tool has seen Oslo"]})
+        } else if schema.contains("anyOf") {
+            json!({"city": "Oslo"})
+        } else {
+            json!({"city": "It says so."})
+        };
+        Ok(says(&object.to_string()))
+    });
+    let ask = json!({"name": "ask", "prompt": "Which city?", "template": {"fields": [
+        {"name": "city", "type": "str", "description": "d", "truth": "Oslo", "check": "exact_match"}]}});
+    let mut question = question(json!({"turns": [ask]}));
+    question["rubric"] = json!(["shown"]);
+    let script = wharf_testkit::Script::default()
+        .tool(reading("look"))
+        .on_call("look", [wharf_testkit::Step::Text("the tool has seen Oslo".to_owned())]);
+    let answers = vec![Ok(calls(&[("c1", "mcp__s__look", json!({}))])), Ok(says("I do not know."))];
+    let mut setup = Setup::new(question, &Fake::script("fake-1", answers), &judge).server("s", script);
+    let shown = json!({"kind": "llm_boolean", "description": "d", "deep_judgment": {}});
+    setup.benchmark.rubric.insert("shown".to_owned(), serde_json::from_value(shown).unwrap());
+    setup.evaluation.deep_judgment.template = wharf_verify::DeepTemplate::Full;
+    setup.evaluation.use_full_trace_for_template = full_trace;
+    setup.evaluation.use_full_trace_for_rubric = full_trace;
+    setup
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_excerpt_of_a_tool_result_supports_only_what_reads_the_whole_trace() {
+    let result = quoting_the_tool(true).run_one().await;
+    assert_eq!(shown(&result), "ask: passed");
+    assert_eq!(result.excerpts.iter().map(|excerpt| excerpt.message).collect::<Vec<_>>(), [Some(1)]);
+    let result = quoting_the_tool(false).run_one().await;
+    assert_eq!(shown(&result), "ask: failed: deep_judgment at deep_judgment_autofail");
+    assert_eq!(result.excerpts, []);
+    for (full_trace, expected) in
+        [(true, "ask: passed"), (false, "ask: failed: deep_judgment_rubric at deep_judgment_rubric_autofail")]
+    {
+        let mut setup = quoting_the_tool(full_trace);
+        setup.evaluation.mode = wharf_verify::Mode::RubricOnly;
+        setup.evaluation.deep_judgment.rubric = wharf_verify::DeepRubric::EnableAll;
+        assert_eq!(shown(&setup.run_one().await), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_estimate_counts_what_the_steering_judge_reads() {
+    // Of two turns, the first one decides about the path.
+    let estimated = async |change: fn(&mut Setup)| {
+        let mut question = question(asked_twice());
+        question["rubric"] = json!(["concise"]);
+        let mut setup = Setup::new(question, &talking(&[]), &judge_says(right()));
+        let concise = json!({"kind": "llm_boolean", "description": "d"});
+        setup.benchmark.rubric.insert("concise".to_owned(), serde_json::from_value(concise).unwrap());
+        change(&mut setup);
+        let tools = setup.tool_sets().await;
+        let estimate = setup.plan(&tools).unwrap().estimate(&setup.input(&tools));
+        (estimate.min_judge_requests, estimate.judge_requests)
+    };
+    assert_eq!(estimated(|_| ()).await, (2, 2), "its readings count for its unit");
+    let rubric_only = estimated(|setup| setup.evaluation.mode = wharf_verify::Mode::RubricOnly).await;
+    assert_eq!(rubric_only, (1 + 1, 1 + 2), "one trait, and the readings for the path");
+    let deep = estimated(|setup| setup.evaluation.deep_judgment.template = wharf_verify::DeepTemplate::Full).await;
+    assert_eq!(deep, (2 * 3 + 1, 2 * 3 + 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_abstention_check_reads_the_whole_conversation() {
+    let judge = judge(|seen, _| {
+        let schema = serde_json::to_string(&seen.options.schema).unwrap();
+        let object = if schema.contains("abstained") {
+            let text = seen.last_user();
+            for part in ["What is the capital?", "First answer.", "Second answer."] {
+                assert!(text.contains(part), "{text}");
+            }
+            json!({"abstained": true, "reason": "evades"})
+        } else {
+            right()
+        };
+        Ok(says(&object.to_string()))
+    });
+    let mut setup = Setup::new(question(asked_twice()), &talking(&["First answer.", "Second answer."]), &judge);
+    setup.evaluation.abstention_check = true;
+    assert_eq!(shown(&setup.run_one().await), "ask, praise: failed: abstention at abstention_check");
+}
+
+#[tokio::test(start_paused = true)]
+async fn traits_alone_still_need_the_steering_judge_for_the_path() {
+    let judge = judge(|seen, _| {
+        let schema = serde_json::to_string(&seen.options.schema).unwrap();
+        let traits = json!({"trait_1": {"reasoning": "r", "value": true}});
+        Ok(says(&if schema.contains("trait_1") { traits } else { right() }.to_string()))
+    });
+    let mut question = question(asked_twice());
+    question["rubric"] = json!(["concise"]);
+    let mut setup = Setup::new(question, &talking(&["First answer.", "Second answer."]), &judge);
+    let concise = json!({"kind": "llm_boolean", "description": "The answers are concise"});
+    setup.benchmark.rubric.insert("concise".to_owned(), serde_json::from_value(concise).unwrap());
+    setup.evaluation.mode = wharf_verify::Mode::RubricOnly;
+    let result = setup.run_one().await;
+    assert_eq!(shown(&result), "ask, praise: passed");
+    assert_eq!(judge.count(), 2, "the path, and the trait");
+    let scenario = result.scenario.as_ref().unwrap();
+    assert_eq!((scenario.steering_judge.as_deref(), scenario.outcome.len()), (Some("j"), 0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_steering_judge_is_a_part_of_the_trial_where_it_decides() {
+    let full_trace = |scenario: Value, full_trace: bool| {
+        let mut setup = Setup::new(question(scenario), &talking(&[]), &judge_says(right()));
+        setup.evaluation.use_full_trace_for_template = full_trace;
+        async move { setup.plan(&setup.tool_sets().await).unwrap().trials().next().unwrap().id }
+    };
+    let unsteered = json!({"turns": [{"name": "ask", "prompt": "?", "template": city()}]});
+    assert_ne!(full_trace(asked_twice(), true).await, full_trace(asked_twice(), false).await, "it reads other text");
+    assert_eq!(full_trace(unsteered.clone(), true).await, full_trace(unsteered, false).await);
     let ids = |scenario: Value, judges: &[&str]| {
         let mut setup = Setup::new(question(scenario), &talking(&[]), &judge_says(right()));
         setup.judges = judges.iter().map(|label| judge_model(label, &judge_says(right()))).collect();

@@ -12,7 +12,7 @@ use crate::pipeline_kit::*;
 use crate::repetition::check_repetitions;
 
 /// Two turns with a tool call each. The judge decides about the second, and two judges judge both.
-fn setup() -> (Setup, Arc<Fake>, Arc<Fake>) {
+pub(crate) fn setup() -> (Setup, Arc<Fake>, Arc<Fake>) {
     let scenario = json!({
         "state": {"city": "?"},
         "turns": [

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 use wharf_agent::{Limits, ModelErrorKind, StopReason};
+use wharf_fleet::Policy;
+use wharf_fleet::dispatch::RuleAction;
 use wharf_protocol::Role;
 use wharf_testkit::{Script, Step};
 use wharf_verify::journal::StepKind;
@@ -241,8 +243,11 @@ async fn a_turn_without_an_answer_ends_the_conversation() {
         (Ok(says("")), "failed: trace_validation at trace_validation_autofail"),
         (Err(error(ModelErrorKind::Auth)), "invalid: unexpected_error at generate_answer"),
         (Err(error(ModelErrorKind::Exhausted)), "invalid: unexpected_error at generate_answer"),
+        (Err(error(ModelErrorKind::RateLimit)), "invalid: rate_limit at retries_exhausted_autofail"),
+        (Err(error(ModelErrorKind::Network)), "invalid: connection at retries_exhausted_autofail"),
     ] {
-        let answering = Fake::script("fake-1", vec![Ok(says("Paris.")), second]);
+        let answering =
+            Fake::new("fake-1", move |_, number| if number == 0 { Ok(says("Paris.")) } else { second.clone() });
         let result = Setup::new(question(doubt()), &answering, &judge_says(json!({}))).run_one().await;
         assert_eq!(shown(&result), format!("ask, doubt: {expected}"));
         assert_eq!(result.scenario.unwrap().end, ScenarioEnd::Stopped);
@@ -277,6 +282,98 @@ async fn turns_share_their_servers_and_have_their_own_assertions() {
     assert_eq!(scenario.turns.iter().map(|turn| turn.messages).collect::<Vec<_>>(), [3, 1]);
     assert_eq!(setup.workbench.opened.load(std::sync::atomic::Ordering::SeqCst), 1, "one conversation, one fleet");
     assert_eq!(journal.kinds(), [StepKind::Model, StepKind::ReadOnlyTool, StepKind::Model, StepKind::Model]);
+}
+
+/// One turn in which the model calls a tool that may be denied, and a second turn.
+#[expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
+fn looking_twice(criterion: Value) -> (Value, std::sync::Arc<Fake>) {
+    let scenario = json!({
+        "turns": [
+            {"name": "look", "prompt": "Look.", "next": "tell"},
+            {"name": "tell", "prompt": "Tell."},
+        ],
+        "outcome": [{"name": "c", "when": criterion}],
+    });
+    let answers = vec![Ok(calls(&[("c1", "mcp__s__look", json!({}))])), Ok(says("Looked.")), Ok(says("It is there."))];
+    (question(scenario), Fake::script("fake-1", answers))
+}
+
+fn looking_server() -> Script {
+    Script::default().tool(reading("look")).on_call("look", [Step::Text("seen".to_owned())])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_denied_call_in_a_turn_makes_a_scenario_invalid() {
+    let (question, answering) = looking_twice(json!({"visits": {"exactly": 2}}));
+    let setup =
+        Setup::new(question, &answering, &judge_says(json!({}))).server("s", looking_server()).workbench(|workbench| {
+            workbench.policy = Policy::permissive().with(RuleAction::Deny, "mcp__s__look".parse().unwrap());
+        });
+    let result = setup.run_one().await;
+    assert_eq!(shown(&result), "look: invalid");
+    assert!(result.reason.as_ref().unwrap().contains("denied"), "{:?}", result.reason);
+    assert_eq!(answering.count(), 1, "nothing more is paid for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_condition_about_a_tool_that_does_not_exist_never_holds() {
+    for misspelled in [
+        json!({"not": {"trace": {"called": "loook"}}}),
+        json!({"trace": {"not_called": "loook"}}),
+        json!({"any_of": [{"path": ["look"]}, {"not": {"trace": {"called": "loook", "with": {"a": 1}}, "visit": "any"}}]}),
+    ] {
+        let (question, answering) = looking_twice(misspelled.clone());
+        let setup = Setup::new(question, &answering, &judge_says(json!({}))).server("s", looking_server());
+        let tools = setup.tool_sets().await;
+        let error = setup.plan(&tools).unwrap_err().to_string();
+        assert_eq!(error, "question `talk`: no server offers the tool `loook` of its assertion", "{misspelled}");
+        // The same in a branch.
+        let mut other = setup.benchmark.clone();
+        let scenario = other.questions[0].scenario.as_mut().unwrap();
+        let when = scenario.outcome.remove(0).when;
+        scenario.turns[0].branches.push(wharf_verify::scenario::Branch { when, to: "tell".to_owned() });
+        let mut branching =
+            Setup::new(looking_twice(json!({"visits": {"exactly": 2}})).0, &answering, &judge_says(json!({})));
+        branching.benchmark = other;
+        branching.workbench = setup.workbench.clone();
+        assert!(branching.plan(&tools).is_err(), "{misspelled}");
+
+        // One model has the tool, so the plan is valid, and the other one says nothing about it.
+        let mut two = setup;
+        two.models.push(model("with", &Fake::answering("Done.")));
+        two.models[1].settings.mcp_keys.insert("mcp_urls_dict".to_owned(), json!({"s": "other"}));
+        let mut workbench = TestWorkbench::default();
+        workbench.scripts.insert("s".to_owned(), looking_server());
+        workbench.scripts.insert("other".to_owned(), Script::default().tool(reading("loook")));
+        two.workbench = std::sync::Arc::new(workbench);
+        let results = two.run().await;
+        assert_eq!(shown(&results[0]), "look, tell: invalid: unexpected_error at verify_template", "{misspelled}");
+        let reason = &results[0].failure.as_ref().unwrap().reason;
+        assert!(reason.contains("the tool `loook` was not offered"), "{reason}");
+        assert_eq!(results[0].scenario.as_ref().unwrap().outcome[0].passed, None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_criterion_about_a_value_that_the_answer_lacks_fails() {
+    let scenario = |truth: &str| {
+        json!({
+            "turns": [{"name": "ask", "prompt": "When?", "template": {"fields": [
+                {"name": "day", "type": "str", "description": "The day", "truth": "2026-01-01", "check": "exact_match"}]}}],
+            "outcome": [{"name": "on time", "when": {"field": "day", "truth": truth, "check": "date_match"}}],
+        })
+    };
+    for (read, expected) in [
+        (json!("2026-01-01"), "passed"),
+        (json!("2026-01-02"), "failed: content at verify_template"),
+        // The answer has no such value.
+        (json!(null), "failed: content at verify_template"),
+        (json!("some day"), "failed: content at verify_template"),
+    ] {
+        let judge = judge_says(json!({ "day": read }));
+        let result = Setup::new(question(scenario("2026-01-01")), &talking(&["Then."]), &judge).run_one().await;
+        assert_eq!(shown(&result), format!("ask: {expected}"), "{read}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -42,6 +42,7 @@ pub(super) async fn rerun(args: &VerifyRun, store: &dyn RunStore, run: &RunId) -
         let verdict = match which {
             RerunArg::Failed => Verdict::Failed,
             RerunArg::Invalid => Verdict::Invalid,
+            RerunArg::Indeterminate => Verdict::Indeterminate,
         };
         store.rerun(run, &Rerun::Verdict(verdict)).await?;
     }

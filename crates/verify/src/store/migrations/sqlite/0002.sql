@@ -1,10 +1,6 @@
 -- Progress counts the trials under a lease. There are few, and many that are open.
 CREATE INDEX trial_leased ON trial (run, lease_until) WHERE lease_until > 0;
 
--- The units of a trial are read in their order. Without the order in the index, SQLite reads all units of the run.
-DROP INDEX unit_trial;
-CREATE INDEX unit_trial ON unit (run, trial, position);
-
 -- One row per unit, for people, with the run's benchmark and time.
 DROP VIEW result;
 CREATE VIEW result AS
