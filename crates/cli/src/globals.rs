@@ -31,6 +31,9 @@ pub(crate) struct Globals {
     /// Limit the time a server may take to start, in seconds [default: 30]
     #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) connect_timeout: Option<f64>,
+    /// Append every message to and from servers to a file, one JSON object per line
+    #[arg(long, global = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) trace: Option<PathBuf>,
     /// Project directory [default: the nearest one with a .mcp.json, or the repository root]
     #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) project: Option<PathBuf>,

@@ -289,7 +289,7 @@ fn is_text(node: &CstNode, text: &str) -> bool {
     node.as_string_lit().and_then(|literal| literal.decoded_value().ok()).is_some_and(|value| value == text)
 }
 
-fn input(value: &Value) -> CstInputValue {
+pub(crate) fn input(value: &Value) -> CstInputValue {
     match value {
         Value::Null => CstInputValue::Null,
         Value::Bool(value) => CstInputValue::Bool(*value),

@@ -13,7 +13,7 @@ use crate::error::{UsageError, usage_error};
 use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::term::prompt::is_interactive;
-use crate::term::review::{Detail, ask, show};
+use crate::term::review::{Decision, Detail, ask, show};
 use crate::{complete, term};
 
 #[derive(Debug, clap::Args)]
@@ -86,7 +86,7 @@ async fn approve_servers(globals: &Globals, approve: &Approve) -> Result<Exit, W
             let detail = if approve.yes || !is_interactive() { Detail::Whole } else { Detail::Short };
             show(approval, detail);
         }
-        let yes = approve.yes || ask(approval, "if you have reviewed it, pass --yes")?;
+        let yes = approve.yes || ask(approval, Decision::Approve, "if you have reviewed it, pass --yes")?;
         if yes {
             writing::approve(&setup.paths, [(&found.server.name, &found.written)])?;
         }

@@ -140,15 +140,27 @@ fn summary(approval: &Approval, width: usize) -> Vec<String> {
     parts.into_iter().filter_map(row).collect()
 }
 
+/// What the user is asked to do with a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    Approve,
+    Add,
+}
+
 /// Asks the user, which needs a terminal. `without_terminal` is the hint where none exists.
-pub(crate) fn ask(approval: &Approval, without_terminal: &str) -> Result<bool, UsageError> {
+pub(crate) fn ask(approval: &Approval, decision: Decision, without_terminal: &str) -> Result<bool, UsageError> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() || !std::io::stderr().is_terminal() {
-        return Err(usage_error(
-            format!("cannot ask for approval of `{}` without a terminal", approval.name),
-            Some(without_terminal),
-        ));
+        let message = match decision {
+            Decision::Approve => format!("cannot ask for approval of `{}` without a terminal", approval.name),
+            Decision::Add => format!("cannot ask whether to add `{}` without a terminal", approval.name),
+        };
+        return Err(usage_error(message, Some(without_terminal)));
     }
+    let verb = match decision {
+        Decision::Approve => "Approve?",
+        Decision::Add => "Add it?",
+    };
     let mut is_cut = shortened(&reviewed(approval)).is_cut || shortened(&changes(approval)).is_cut;
     loop {
         drop_typed_input();
@@ -157,7 +169,7 @@ pub(crate) fn ask(approval: &Approval, without_terminal: &str) -> Result<bool, U
         }
         let choices = if is_cut { "[y/N, s shows everything]" } else { "[y/N]" };
         let mut stderr = anstream::stderr();
-        let _ = write!(stderr, "Approve? {choices} ").and_then(|()| stderr.flush());
+        let _ = write!(stderr, "{verb} {choices} ").and_then(|()| stderr.flush());
         let mut answer = String::new();
         let read = stdin.read_line(&mut answer);
         read.map_err(|error| usage_error(format!("cannot read stdin: {error}"), None))?;
