@@ -181,7 +181,7 @@ fn print_growth(what: &str, took: &[Duration]) -> bool {
 #[expect(clippy::print_stdout, reason = "the purpose of this program is its output")]
 async fn replay() -> bool {
     let buffer = SharedBuffer::default();
-    let recorder = Recorder::new(buffer.clone(), wharf::Redactor::default()).expect("a recorder");
+    let recorder = Recorder::new(buffer.clone(), "endless:endless", wharf::Redactor::default()).expect("a recorder");
     let turns: Arc<dyn ToolSource> = Arc::new(tools);
     let agent = Agent::new(recorder.model(Arc::new(Endless { turns: RECORDED_TURNS })), recorder.tools(turns));
     let live = finish(&unlimited(agent), run_of(RECORDED_TURNS)).await;

@@ -1,7 +1,7 @@
 //! Recordings of runs: every model request and every tool call with its result, for replay without a network.
 //!
-//! A cassette is text with one JSON object per line. The first line is `{"cassette":1}`. Every other line is an
-//! exchange:
+//! A cassette is text with one JSON object per line. The first line is `{"cassette":1,"model":"INTERFACE:NAME"}`. Every
+//! other line is an exchange:
 //!
 //! ```text
 //! {"ask":{"from":0,"messages":[…],"offered":[…],"instructions":[…],"options":{…}},"answer":{…}}   or "error":{…} instead of "answer"
@@ -31,6 +31,9 @@ const VERSION: u32 = 1;
 #[derive(Serialize, Deserialize)]
 struct Header {
     cassette: u32,
+    /// The model, `INTERFACE:NAME`. Old cassettes do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
 }
 
 /// Every other line: a model request or a tool call, with its result.

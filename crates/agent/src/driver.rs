@@ -392,10 +392,13 @@ impl Agent {
                 let ToolCall { id, name, arguments } = call.clone();
                 self.sink.event(AgentEvent::ToolStarted { id, name, arguments });
                 let start = Instant::now();
+                let asked_before = turn.time_asked();
                 let span = spans::tool_call(call);
                 let result = next.call(call).instrument(span.clone()).await;
                 spans::tool_result(&span, &result);
-                (*index, call, result, start.elapsed())
+                // The user's time is not the tool's.
+                let asked = turn.time_asked().saturating_sub(asked_before);
+                (*index, call, result, start.elapsed().saturating_sub(asked))
             })
             .collect();
         let mut raised = None;
@@ -483,10 +486,8 @@ impl Agent {
     fn layers(&self) -> Layers {
         let mut model = self.model_layers.clone();
         model.push(Arc::new(Caching::new(self.middleware.prompt_caching.clone())));
-        model.push(Arc::new(ModelRetry(self.middleware.model_retry.clone())));
-        if let Some(limit) = &self.concurrency_limit {
-            model.push(Arc::new(limit.clone()));
-        }
+        let retry = ModelRetry::new(self.middleware.model_retry.clone(), self.concurrency_limit.clone());
+        model.push(Arc::new(retry));
         if let Some(time) = self.attempt_timeout {
             let policy = self.middleware.model_retry.policy.clone();
             model.push(Arc::new(AttemptTimeout::new(time, policy)));

@@ -104,6 +104,8 @@ pub enum AgentEvent {
         what: String,
         /// Number of failed attempts.
         attempt: u32,
+        /// Maximum number of attempts, if the next ones fail for the same reason.
+        max_attempts: u32,
         /// Why the last attempt failed.
         reason: String,
         /// Delay before the next attempt.

@@ -114,26 +114,29 @@ fn looks_like_a_failure(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use wharf_protocol::ToolOutput;
+
     use super::*;
 
     #[test]
     fn a_refused_call_takes_only_its_own_failure_away() {
-        let counted = |calls: usize, failures: usize| Metrics {
-            tool_calls: calls,
-            tools_used: BTreeSet::from(["t".to_owned()]),
-            tool_call_counts: BTreeMap::from([("t".to_owned(), calls)]),
-            suspect_failed_tool_calls: failures,
-            suspect_failed_tools: BTreeSet::from(["t".to_owned()]),
-            suspect_failures: BTreeMap::from([("t".to_owned(), failures)]),
-            ..Metrics::default()
+        let counted = |results: &[&str]| {
+            let mut metrics = Metrics::default();
+            for (number, text) in results.iter().enumerate() {
+                let id: Arc<str> = number.to_string().into();
+                let output = if text.starts_with("error") { ToolOutput::error(*text) } else { ToolOutput::said(*text) };
+                let result = Message::tool_result(Arc::clone(&id), output);
+                metrics.count_result(&result, &HashMap::from([(id, Arc::from("t"))]));
+            }
+            metrics
         };
         // One call was refused, and one was answered.
-        let mut metrics = counted(2, 1);
+        let mut metrics = counted(&["error: denied", "fine"]);
         metrics.count_refused("t");
         assert_eq!((metrics.tool_calls, metrics.blocked_tool_calls, metrics.suspect_failed_tool_calls), (1, 1, 0));
         assert!(metrics.suspect_failed_tools.is_empty() && metrics.tools_used.contains("t"));
         // One call was refused, and one failed.
-        let mut metrics = counted(2, 2);
+        let mut metrics = counted(&["error: denied", "error: no"]);
         metrics.count_refused("t");
         assert_eq!(metrics.suspect_failed_tool_calls, 1);
         assert!(metrics.suspect_failed_tools.contains("t"));

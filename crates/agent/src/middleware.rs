@@ -5,8 +5,7 @@
 //! |---|---|---|
 //! | the host's own layers | requests and calls | none |
 //! | [`Caching`] | model requests | on, if the model supports it |
-//! | [`ModelRetry`] | model requests | 2 retries |
-//! | [`ConcurrencyLimit`] | model requests | off |
+//! | [`ModelRetry`], with a [`ConcurrencyLimit`] of the attempts | model requests | 2 retries, no limit |
 //! | [`AttemptTimeout`] | each attempt of a request, without the wait for the concurrency limit | off |
 //! | a recorder ([`crate::cassette`]) | requests and calls | off |
 //! | [`LoopGuard`] | tool calls | 10 identical calls in a row |

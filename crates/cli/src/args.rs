@@ -1,11 +1,11 @@
 //! The command line: every command, in the order in which the help lists them.
 
-use clap::{ColorChoice, Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::commands::add::{Add, AddJson};
 use crate::commands::approve::Approve;
 use crate::commands::call::Call;
-use crate::commands::common::ServerArg;
+use crate::commands::common::{ServerArg, ServersArg};
 use crate::commands::context::Context;
 use crate::commands::doctor::Doctor;
 use crate::commands::export::Export;
@@ -14,6 +14,7 @@ use crate::commands::import::Import;
 use crate::commands::list::List;
 use crate::commands::login::Login;
 use crate::commands::logs::Logs;
+use crate::commands::man::Man;
 use crate::commands::prompt::Prompt;
 use crate::commands::prompts::Prompts;
 use crate::commands::read::Read;
@@ -24,13 +25,14 @@ use crate::commands::run::Run;
 use crate::commands::search::Search;
 use crate::commands::tools::Tools;
 use crate::commands::verify::Verify;
-use crate::globals::Globals;
+use crate::globals::{self, Globals};
+use crate::term;
 
 /// Where MCP servers dock and agents load their tools.
 #[derive(Debug, Parser)]
 #[command(
     name = "wharf",
-    version,
+    version = env!("WHARF_VERSION"),
     max_term_width = 100,
     after_help = "Data goes to stdout, everything else to stderr.\n\
         Exit codes: 0 success · 1 failure · 2 usage error · 3 authorization required · 4 server unreachable · \
@@ -62,15 +64,17 @@ pub(crate) enum Command {
     /// Write servers into the configuration of another MCP host
     Export(Export),
     /// List servers and their connection state
+    #[command(visible_alias = "ls")]
     List(List),
     /// Show details of a server
     Get(Get),
     /// Remove a server
+    #[command(visible_alias = "rm")]
     Remove(Remove),
-    /// Enable a server for you in this project
-    Enable(ServerArg),
-    /// Disable a server for you in this project
-    Disable(ServerArg),
+    /// Enable servers for you in this project
+    Enable(ServersArg),
+    /// Disable servers for you in this project
+    Disable(ServersArg),
     /// Review and approve a project's servers
     Approve(Approve),
     /// Sign in to a remote server
@@ -107,8 +111,14 @@ pub(crate) enum Command {
         /// Shell
         shell: clap_complete::Shell,
     },
-    /// Generate the manual page
-    Man,
+    /// Generate manual pages
+    Man(Man),
+}
+
+/// Returns the definition of the command line, for parsing, help, completions and manual pages. The help of a command
+/// lists only the global options that apply to it.
+pub(crate) fn command() -> clap::Command {
+    globals::hide_inapplicable(Cli::command())
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -122,6 +132,8 @@ impl Color {
     /// Applies the choice to all output from now on.
     pub(crate) fn write_global(self) {
         match self {
+            // Other programs color the output of a dumb terminal in CI, where it is a log.
+            Self::Auto if term::is_dumb() => anstream::ColorChoice::Never,
             Self::Auto => anstream::ColorChoice::Auto,
             Self::Always => anstream::ColorChoice::Always,
             Self::Never => anstream::ColorChoice::Never,
@@ -130,12 +142,10 @@ impl Color {
     }
 }
 
-impl From<Color> for ColorChoice {
-    fn from(color: Color) -> Self {
-        match color {
-            Color::Auto => Self::Auto,
-            Color::Always => Self::Always,
-            Color::Never => Self::Never,
-        }
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::command().debug_assert();
     }
 }

@@ -16,6 +16,7 @@ mod listing;
 pub(crate) mod login;
 pub(crate) mod logout;
 pub(crate) mod logs;
+pub(crate) mod man;
 pub(crate) mod prompt;
 pub(crate) mod prompts;
 pub(crate) mod read;

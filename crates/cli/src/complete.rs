@@ -34,7 +34,7 @@ pub(crate) fn unapproved_servers() -> Vec<CompletionCandidate> {
     let Some(setup) = setup() else { return Vec::new() };
     let needs_approval =
         |standing: &Eligibility| matches!(standing, Eligibility::NeedsApproval(_) | Eligibility::ApprovalChanged(_));
-    let unapproved = setup.loaded.servers.iter().filter(|found| needs_approval(&found.standing));
+    let unapproved = setup.loaded.servers.iter().filter(|found| needs_approval(&found.eligibility));
     unapproved.map(|found| CompletionCandidate::new(found.server.name.as_str())).collect()
 }
 
@@ -43,15 +43,28 @@ const TOOL_COMMANDS: [&str; 2] = ["call", "tools"];
 
 /// Returns the tools of the server that was typed before the cursor.
 pub(crate) fn tools() -> Vec<CompletionCandidate> {
-    let words = typed_words();
-    let mut after = words
-        .iter()
-        .skip_while(|word| !TOOL_COMMANDS.contains(&word.as_str()))
-        .skip(1)
-        .filter(|word| !word.starts_with('-'));
-    let (Some(server), Some(setup)) = (after.next(), setup()) else { return Vec::new() };
-    let tools = completion_cache::tools(&setup.paths, server).into_iter().filter(|tool| is_shell_safe(tool));
+    let (Some(server), Some(setup)) = (typed_operands().into_iter().next(), setup()) else { return Vec::new() };
+    let tools = completion_cache::tools(&setup.paths, &server).into_keys().filter(|tool| is_shell_safe(tool));
     tools.map(CompletionCandidate::new).collect()
+}
+
+/// Returns the arguments of the tool that was typed before the cursor, without those that were typed already.
+pub(crate) fn tool_arguments() -> Vec<CompletionCandidate> {
+    let mut operands = typed_operands().into_iter();
+    let (Some(server), Some(tool), Some(setup)) = (operands.next(), operands.next(), setup()) else {
+        return Vec::new();
+    };
+    let typed: Vec<String> = operands.collect();
+    let is_typed = |name: &str| typed.iter().any(|word| word.split_once('=').is_some_and(|(typed, _)| typed == name));
+    let names = completion_cache::tools(&setup.paths, &server).remove(&tool).unwrap_or_default();
+    let names = names.into_iter().filter(|name| is_shell_safe(name) && !is_typed(name));
+    names.map(|name| CompletionCandidate::new(format!("{name}="))).collect()
+}
+
+/// Returns the words that were typed after the command, without options.
+fn typed_operands() -> Vec<String> {
+    let words = typed_words().into_iter().skip_while(|word| !TOOL_COMMANDS.contains(&word.as_str())).skip(1);
+    words.filter(|word| !word.starts_with('-')).collect()
 }
 
 /// Whether a word has no meaning to a shell and is not an option.

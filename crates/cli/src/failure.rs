@@ -30,14 +30,14 @@ pub(crate) fn print_status(status: &ServerStatus, globals: &Globals) {
     match status.error() {
         Some(error) if *required => print(error, access_hint(error), remote),
         None if *state == ServerState::Disabled => {
-            if globals.verbose {
+            if globals.is_verbose() {
                 term::note(&format!("{name}: {reason}"));
             }
         }
         None if *required => term::error(&format!("{name}: {state}: {reason}"), &[], None),
         _ if globals.quiet => {}
         None => term::warning(&format!("{name}: {state}: {reason}")),
-        Some(error) if globals.verbose => {
+        Some(error) if globals.is_verbose() => {
             term::warning(&format!("{name}: {state}: {reason}"));
             term::quote(&evidence_lines(error));
             print_hint(access_hint(error).or_else(|| hints::for_error(error, remote)));
@@ -113,6 +113,11 @@ impl<'a> Subject<'a> {
     pub(crate) async fn refused(self, globals: &Globals, what: &str, outcome: &'static str) -> Exit {
         let name = self.tool.or(self.prompt).or(self.uri).unwrap_or_default();
         let message = format!("the tool `{name}` {what}");
+        self.failed(globals, message, outcome).await
+    }
+
+    /// Reports an error that no server caused.
+    pub(crate) async fn failed(self, globals: &Globals, message: String, outcome: &'static str) -> Exit {
         term::error(&format!("{}: {message}", self.server), &[], None);
         if globals.json {
             let error = JsonError { message, outcome, ..JsonError::default() };

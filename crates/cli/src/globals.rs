@@ -6,7 +6,6 @@ use clap_complete::{ArgValueCandidates, CompletionCandidate};
 use wharf::ProtocolMode;
 
 #[derive(Clone, Debug, Default, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[command(next_help_heading = "Global options")]
 #[expect(clippy::doc_markdown, reason = "clap prints these texts as they are")]
 pub(crate) struct Globals {
@@ -46,15 +45,20 @@ pub(crate) struct Globals {
     /// Print JSON instead of text
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Print more details
-    #[arg(short, long, global = true)]
-    pub(crate) verbose: bool,
+    /// Print more details; -vv shortens nothing
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
     /// Print only data and errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 }
 
 impl Globals {
+    /// Whether to print more details.
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.verbose > 0
+    }
+
     /// Whether `--header` sets `Authorization`.
     pub(crate) fn sends_authorization(&self) -> bool {
         let is_authorization = |header: &String| {
@@ -76,4 +80,88 @@ fn protocol_help() -> String {
 
 fn protocol_modes() -> Vec<CompletionCandidate> {
     ProtocolMode::NAMES.into_iter().map(CompletionCandidate::new).collect()
+}
+
+/// Options about servers of the command line.
+const DYNAMIC: &[&str] = &["mcp", "only_mcp", "header", "env"];
+/// Options about connections.
+const CONNECTION: &[&str] = &["protocol", "timeout", "connect_timeout", "trace"];
+/// Options about the files of the user.
+const FILES: &[&str] = &["project", "config_root"];
+const PROFILE: &[&str] = &["profile"];
+/// Options about the output.
+const OUTPUT: &[&str] = &["json", "verbose", "quiet", "color"];
+
+/// The global options without effect on a command and on the commands below it. They are accepted, because a script may
+/// pass them to every command, but the help does not list them.
+const INAPPLICABLE: &[(&str, &[&[&str]])] = &[
+    ("demo", &[&["only_mcp", "project"]]),
+    ("add", &[&["mcp", "only_mcp", "trace"]]),
+    ("add-json", &[DYNAMIC, CONNECTION]),
+    ("import", &[DYNAMIC, CONNECTION, PROFILE]),
+    ("export", &[DYNAMIC, CONNECTION, PROFILE]),
+    ("search", &[DYNAMIC, &["protocol", "timeout", "trace"], PROFILE]),
+    ("logs", &[DYNAMIC, CONNECTION, PROFILE]),
+    ("remove", &[DYNAMIC, CONNECTION]),
+    ("enable", &[DYNAMIC, CONNECTION, PROFILE]),
+    ("disable", &[DYNAMIC, CONNECTION, PROFILE]),
+    ("approve", &[DYNAMIC, CONNECTION, PROFILE]),
+    ("login", &[&["env"]]),
+    ("logout", &[&["env"], CONNECTION]),
+    ("verify", &[DYNAMIC]),
+    ("verify check", &[CONNECTION, PROFILE]),
+    ("verify status", &[CONNECTION, PROFILE, &["project"]]),
+    ("verify import", &[CONNECTION, PROFILE, FILES]),
+    ("verify export", &[CONNECTION, PROFILE, FILES]),
+    ("verify report", &[CONNECTION, PROFILE, &["project"]]),
+    ("verify compare", &[CONNECTION, PROFILE, &["project"]]),
+    ("verify preset", &[CONNECTION, PROFILE, &["project"]]),
+    ("completions", &[DYNAMIC, CONNECTION, FILES, PROFILE, OUTPUT]),
+    ("man", &[DYNAMIC, CONNECTION, FILES, PROFILE, OUTPUT]),
+];
+
+/// Hides the global options of every command that have no effect on it.
+pub(crate) fn hide_inapplicable(root: clap::Command) -> clap::Command {
+    let options: Vec<clap::Arg> = root.get_arguments().filter(|option| option.is_global_set()).cloned().collect();
+    hide_below(root, "", &options)
+}
+
+fn hide_below(mut command: clap::Command, path: &str, options: &[clap::Arg]) -> clap::Command {
+    let groups = INAPPLICABLE.iter().filter(|(of, _)| *of == path).flat_map(|(_, groups)| *groups);
+    for option in groups.flat_map(|group| *group) {
+        // A command that has the option itself does not inherit it.
+        let hidden = options.iter().find(|known| known.get_id() == option).map(|known| known.clone().hide(true));
+        command = command.args(hidden);
+    }
+    for below in command.get_subcommands_mut() {
+        let path = format!("{path} {}", below.get_name());
+        *below = hide_below(std::mem::take(below), path.trim_start(), options);
+    }
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Root {
+        #[command(flatten)]
+        globals: Globals,
+        #[arg(long, global = true)]
+        color: bool,
+    }
+
+    #[test]
+    fn every_hidden_option_exists() {
+        let root = Root::command();
+        let known: Vec<&str> = root.get_arguments().map(|option| option.get_id().as_str()).collect();
+        for (command, groups) in INAPPLICABLE {
+            for option in groups.iter().copied().flatten() {
+                assert!(known.contains(option), "{command}: {option}");
+            }
+        }
+    }
 }

@@ -2,7 +2,9 @@
 
 use wharf::config::SourceLocation;
 use wharf::fleet::Scope;
-use wharf::{CallError, CallErrorKind, ConnectErrorKind, RefusalCause, ServerName, SessionRefusal, SpawnError};
+use wharf::{
+    CallError, CallErrorKind, ConnectErrorKind, InputFailure, RefusalCause, ServerName, SessionRefusal, SpawnError,
+};
 
 use crate::env;
 use crate::globals::Globals;
@@ -94,10 +96,10 @@ fn for_local(kind: &CallErrorKind, has_noise: bool) -> Option<String> {
         CallErrorKind::Connect(ConnectErrorKind::Refused(refusal)) => {
             for_refusal(refusal).unwrap_or("is it an MCP server?")
         }
-        CallErrorKind::Input { method, .. } if method == "sampling/createMessage" => {
+        CallErrorKind::Input { method, reason: InputFailure::Unsupported } if method == "sampling/createMessage" => {
             "the server needs a model: use `wharf call -m MODEL` at a terminal, where you review what it sends"
         }
-        CallErrorKind::Input { .. } | CallErrorKind::Server { code: -32021, .. } => {
+        CallErrorKind::Input { reason: InputFailure::Unsupported, .. } | CallErrorKind::Server { code: -32021, .. } => {
             "the server needs an answer from you: use `wharf call` at a terminal"
         }
         CallErrorKind::Timeout { .. } => {

@@ -7,6 +7,7 @@
 mod args;
 mod arguments;
 mod background;
+mod blob;
 mod commands;
 mod complete;
 mod completion_cache;
@@ -33,13 +34,14 @@ mod term;
 mod verification;
 mod wire_trace;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, FromArgMatches as _};
+use clap::FromArgMatches as _;
 use clap_complete::env::CompleteEnv;
 use futures_util::FutureExt as _;
 
-use args::{Cli, Command};
+use args::{Cli, Color, Command};
 use commands::switch::Switch;
 use exit::Exit;
 
@@ -56,12 +58,19 @@ fn main() -> ExitCode {
         demo_server::serve().boxed_local()
     } else {
         // Answers a shell's completion request and exits, if this is one.
-        CompleteEnv::with_factory(Cli::command).var(complete::VARIABLE).complete();
-        let matches = Cli::command().get_matches();
-        server_log::set_command(matches.subcommand_name().unwrap_or_default());
-        let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        CompleteEnv::with_factory(args::command).var(complete::VARIABLE).complete();
+        // The help has colors, too.
+        Color::Auto.write_global();
+        let parsed = args::command().try_get_matches().and_then(|matches| {
+            server_log::set_command(matches.subcommand_name().unwrap_or_default());
+            Cli::from_arg_matches(&matches)
+        });
+        let cli = match parsed {
+            Ok(cli) => cli,
+            Err(error) => return invalid_arguments(&error),
+        };
         cli.color.write_global();
-        run(cli).boxed_local()
+        run_reporting(cli).boxed_local()
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
@@ -75,6 +84,38 @@ fn main() -> ExitCode {
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     background::finish_all();
     exit.into()
+}
+
+/// Prints the help, the version, or why the arguments are invalid.
+fn invalid_arguments(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    // What follows `--` belongs to a server.
+    let is_json = std::env::args_os().skip(1).take_while(|word| word != "--").any(|word| word == "--json");
+    if error.use_stderr() && is_json {
+        let text = error.render().to_string();
+        let mut paragraphs = text.split("\n\n").map(str::trim);
+        let first = paragraphs.next().unwrap_or_default();
+        // Arguments are listed in lines of their own. The help has the list of commands.
+        let lines = first.lines().map(str::trim).filter(|line| !line.starts_with("[subcommands:"));
+        let message = lines.collect::<Vec<_>>().join(" ");
+        let message = message.strip_prefix("error: ").unwrap_or("no command given");
+        let tip = paragraphs.find_map(|paragraph| paragraph.strip_prefix("tip: "));
+        if let Some(json) = term::json_usage_error(message, tip) {
+            let _ = writeln!(std::io::stdout(), "{json}");
+        }
+    }
+    let code = u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8);
+    ExitCode::from(code)
+}
+
+/// Runs a command. A failure that printed no JSON of its own is printed as JSON, if that is the output.
+async fn run_reporting(cli: Cli) -> Exit {
+    let is_json = cli.globals.json || matches!(&cli.command, Command::Run(run) if run.prints_json());
+    let exit = run(cli).await;
+    if is_json {
+        term::json_failure(exit).await;
+    }
+    exit
 }
 
 async fn run(cli: Cli) -> Exit {
@@ -107,6 +148,6 @@ async fn run(cli: Cli) -> Exit {
         Command::Resources(resources) => commands::resources::run(&globals, resources).await,
         Command::Read(read) => commands::read::run(&globals, read).await,
         Command::Completions { shell } => commands::completions::run(shell).await,
-        Command::Man => commands::completions::man(Cli::command()).await,
+        Command::Man(man) => commands::man::run(args::command(), &man).await,
     }
 }

@@ -2,4 +2,5 @@
 
 pub(crate) mod choose;
 pub(crate) mod file;
+pub(crate) mod timeouts;
 pub(crate) mod trust;

@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wharf::agent::{Model, ModelOptions, ModelRequest, StopReason};
+use wharf::agent::{Model, ModelError, ModelOptions, ModelRequest, StopReason};
 use wharf::{Json, Message, Refusal, Role};
 
 /// The most messages of one request.
@@ -17,7 +17,7 @@ pub(crate) struct SamplingRequest {
     options: ModelOptions,
 }
 
-/// The parameters of the protocol. Preferences for models and context of other servers are the server's wishes only.
+/// The parameters of the protocol. Preferences for models and context of other servers are ignored.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Params {
@@ -81,7 +81,7 @@ impl SamplingRequest {
     }
 
     /// Sends the request to a model.
-    pub(crate) async fn complete(&self, model: &dyn Model) -> Result<Completion, Refusal> {
+    pub(crate) async fn complete(&self, model: &dyn Model) -> Result<Completion, ModelError> {
         let request = ModelRequest {
             messages: &self.messages,
             instructions: &[],
@@ -90,7 +90,7 @@ impl SamplingRequest {
             options: &self.options,
             on_delta: &|_| {},
         };
-        let response = model.complete(&request).await.map_err(|error| Refusal(format!("the model failed: {error}")))?;
+        let response = model.complete(&request).await?;
         Ok(Completion { text: response.message.plain_text(), model: response.model, stop: response.stop })
     }
 }

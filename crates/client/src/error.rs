@@ -150,6 +150,12 @@ pub enum CallErrorKind {
         /// The path and the reason.
         fault: SchemaViolation,
     },
+    /// Checking the arguments against the tool's schema took too long; nothing was sent.
+    #[error("checking the arguments of `{tool}` against its schema took too long")]
+    CheckTimedOut {
+        /// The tool's name.
+        tool: String,
+    },
     /// A header of this call is invalid; nothing was sent.
     #[error("{0}")]
     Headers(InvalidRemote),
@@ -198,7 +204,7 @@ pub enum CallErrorKind {
         /// The method that the server requested.
         method: String,
         /// The reason for not answering it.
-        reason: String,
+        reason: InputFailure,
     },
     /// The server kept requesting input, however often it got some.
     #[error("the server still requests input after {0} rounds")]
@@ -267,6 +273,20 @@ impl HttpStatus {
     }
 }
 
+/// Why a host did not answer a request of a server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InputFailure {
+    /// The host does not support the request.
+    #[error("this host does not support it")]
+    Unsupported,
+    /// The host took too long.
+    #[error("the host did not answer in time")]
+    TimedOut,
+    /// The host refused, for this reason.
+    #[error("{0}")]
+    Refused(String),
+}
+
 /// The deadlines of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
@@ -312,6 +332,7 @@ impl CallErrorKind {
         match self {
             CallErrorKind::Connect(_)
             | CallErrorKind::Arguments { .. }
+            | CallErrorKind::CheckTimedOut { .. }
             | CallErrorKind::Headers(_)
             | CallErrorKind::SessionLost { .. }
             | CallErrorKind::SessionReplaced

@@ -20,8 +20,8 @@ mod wire;
 
 pub use era::{EraCache, InvalidProtocolMode, ProtocolMode};
 pub use error::{
-    CallError, CallErrorKind, ConnectError, ConnectErrorKind, Deadline, Evidence, HttpStatus, RefusalCause,
-    SessionRefusal,
+    CallError, CallErrorKind, ConnectError, ConnectErrorKind, Deadline, Evidence, HttpStatus, InputFailure,
+    RefusalCause, SessionRefusal,
 };
 pub use futures_util::future::BoxFuture;
 pub use health::Health;
@@ -44,3 +44,4 @@ pub use transport::{
 };
 pub use wharf_auth::AuthRequired;
 pub use wharf_protocol::{Outcome, RetrySafety};
+pub use wire::{PausableClock, Paused};

@@ -21,10 +21,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use wharf_protocol::{Json, ServerName, schema_accepts};
 
-use elsewhere::Caller;
+use elsewhere::{Caller, NotDone};
 pub use error::SchemaError;
 use validator::Validator;
-use work::{MAX_WEIGHT, Work};
+use work::{Explanation, MAX_WEIGHT, Work};
 
 /// A compiled JSON Schema. External references are never fetched; a schema that has one does not compile.
 #[derive(Debug)]
@@ -93,6 +93,7 @@ pub enum Admission {
 enum Unchecked {
     TooMuchWork,
     TimedOut,
+    Failed,
 }
 
 impl Unchecked {
@@ -100,6 +101,7 @@ impl Unchecked {
         match self {
             Self::TooMuchWork => "checking it against the schema would take too much work",
             Self::TimedOut => "checking it against the schema took too long",
+            Self::Failed => "checking it against the schema failed",
         }
     }
 }
@@ -133,13 +135,25 @@ impl Schema {
         if is_quick {
             return compile(&Caller::blocked());
         }
-        Box::pin(elsewhere::run(server, compile)).await.ok_or(SchemaError::TimedOut)?
+        Box::pin(elsewhere::run(server, compile)).await.map_err(|reason| match reason {
+            NotDone::TimedOut => SchemaError::TimedOut,
+            NotDone::Failed => SchemaError::unusable("its compilation failed"),
+        })?
+    }
+
+    /// Fails if a schema is too large to be parsed.
+    pub fn check_size(schema: &Json) -> Result<(), SchemaError> {
+        document::check_bytes(schema.as_str())
     }
 
     /// Parses a schema, unless it is too large.
     pub fn parse(schema: &Json) -> Result<Value, SchemaError> {
-        document::check_bytes(schema.as_str())?;
-        schema.to_value().map_err(|error| SchemaError::Unusable(error.to_string()))
+        Self::check_size(schema)?;
+        schema.to_value().map_err(|error| match error.to_string() {
+            // The parser has no other way to say so.
+            text if text.starts_with("recursion limit") => SchemaError::unusable("nested deeper than 128 levels"),
+            text => SchemaError::Unusable(text),
+        })
     }
 
     /// The largest weight of a schema that is used.
@@ -189,10 +203,11 @@ impl Schema {
         if self.validator.accepts(value) {
             return Ok(());
         }
-        if self.work.can_be_explained(value) {
-            return self.validator.check(value);
+        match self.work.explanation(value) {
+            Explanation::All => self.validator.check_all(value),
+            Explanation::First => self.validator.check(value),
+            Explanation::None => Err(SchemaViolation::of_whole("the value does not match the schema")),
         }
-        Err(SchemaViolation::of_whole("the value does not match the schema"))
     }
 
     /// Checks a value and returns it.
@@ -207,9 +222,10 @@ impl Schema {
             (value, result)
         };
         match Box::pin(elsewhere::run(self.server.as_ref(), check)).await {
-            Some((value, Some(result))) => Ok((value, result)),
-            Some((_, None)) => Err(Unchecked::TooMuchWork),
-            None => Err(Unchecked::TimedOut),
+            Ok((value, Some(result))) => Ok((value, result)),
+            Ok((_, None)) => Err(Unchecked::TooMuchWork),
+            Err(NotDone::TimedOut) => Err(Unchecked::TimedOut),
+            Err(NotDone::Failed) => Err(Unchecked::Failed),
         }
     }
 
@@ -299,6 +315,13 @@ mod repair_tests {
         assert_eq!(admitted(&schema, json!({"who": {"age": 3}})).await, "unchanged");
         let huge = admitted(&schema, json!({"who": {"age": "x".repeat(100_000)}})).await;
         assert!(huge.len() < 400, "{}", huge.len());
+        let any = self::schema(json!({"additionalProperties": {"type": "integer"}}));
+        let long = admitted(&any, json!({"k".repeat(100_000): "x"})).await;
+        assert!(long.len() < 400, "{}", long.len());
+        // Of very many violations, only the first is looked for.
+        let many: Map<String, Value> = (0..20_000).map(|number| (number.to_string(), json!("x"))).collect();
+        let first = admitted(&any, Value::Object(many)).await;
+        assert_eq!(first, r#"at `/0`: "x" is not of type "integer""#);
     }
 
     #[tokio::test]

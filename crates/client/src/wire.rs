@@ -32,7 +32,7 @@ use crate::jsonrpc::{RpcError, write};
 use crate::transport::{Link, OutgoingRequest, PeerHandle, PostError, RequestActivity, session_loss};
 use crate::{CallErrorKind, ConnectErrorKind, Evidence, Host, Notification, Progress};
 use answer_wait::{AnswerWait, ReceivedAnswer};
-use clock::{Clock, Paused};
+pub use clock::{PausableClock, Paused};
 pub(crate) use host_request::HostRequest;
 use out::Out;
 use queue::Queue;
@@ -132,7 +132,7 @@ struct Shared {
     /// Wakes the reader for work other than reading.
     wake_reader: Notify,
     out: Out,
-    clock: Clock,
+    clock: PausableClock,
     /// Set when the client closes the connection.
     closing: OnceLock<()>,
     ending: OnceLock<Ending>,
@@ -196,7 +196,7 @@ impl Wire {
             unregistered: Mutex::default(),
             wake_reader: Notify::new(),
             out,
-            clock: Clock::default(),
+            clock: PausableClock::default(),
             closing: OnceLock::new(),
             ending: OnceLock::new(),
             useful: AtomicBool::new(false),

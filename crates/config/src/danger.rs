@@ -1,4 +1,5 @@
-//! Risks of an entry: shells, inline code, variables that load code, plaintext secrets, unpinned packages.
+//! Risks of an entry: shells, inline code, variables that load code, plaintext secrets, unpinned packages, code from
+//! elsewhere, containers with access to the machine.
 
 mod host_access;
 mod inline_code;

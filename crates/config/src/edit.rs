@@ -190,7 +190,7 @@ impl Editor {
         }
         let root = self.tree()?;
         let list = root.object_value_or_set().array_value_or_set(into);
-        if !list.elements().iter().any(|item| is_text(item, name.as_str())) {
+        if !list.elements().iter().any(|item| is_meant(item, name.as_str())) {
             list.append(name.as_str().into());
         }
         self.text = root.to_string();
@@ -258,9 +258,10 @@ fn keys(servers: &CstObject) -> Vec<String> {
     servers.properties().iter().filter_map(CstObjectProp::decoded_name).collect()
 }
 
-/// Returns the key of a server, which may differ from its name.
+/// Returns the key of a server, which may differ from its name. The name itself counts first.
 fn key_of(servers: &CstObject, name: &str) -> Option<String> {
-    keys(servers).into_iter().find(|key| means(key, name))
+    let keys = keys(servers);
+    keys.iter().find(|key| *key == name).or_else(|| keys.iter().find(|key| means(key, name))).cloned()
 }
 
 /// Checks the types of what an edit changes: replacing a value of another type would lose it.
@@ -285,8 +286,10 @@ fn check_editable(document: &Document) -> Result<(), Box<Problem>> {
     }
 }
 
-fn is_text(node: &CstNode, text: &str) -> bool {
-    node.as_string_lit().and_then(|literal| literal.decoded_value().ok()).is_some_and(|value| value == text)
+/// Whether an item of a list means a server.
+fn is_meant(node: &CstNode, server: &str) -> bool {
+    let text = node.as_string_lit().and_then(|literal| literal.decoded_value().ok());
+    text.is_some_and(|text| means(&text, server))
 }
 
 pub(crate) fn input(value: &Value) -> CstInputValue {

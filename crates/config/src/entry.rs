@@ -27,8 +27,8 @@ use crate::server::{Scope, Server, Settings, SourceLocation, TransportConfig};
 
 pub(crate) use self::expander::ReadPurpose;
 
-/// Entries with longer names are not read.
-const MAX_NAME_BYTES: usize = 256;
+/// Entries under longer keys are not read.
+const MAX_KEY_BYTES: usize = 256;
 
 /// How entries are read.
 #[derive(Clone, Copy)]
@@ -48,6 +48,8 @@ pub(crate) struct Entry {
     pub(crate) origin: SourceLocation,
     /// The server; `None` if one of the problems is an error.
     pub(crate) server: Option<(Server, RawEntry)>,
+    /// The command, the arguments and the URL as written, for an entry without a server.
+    pub(crate) target: RawEntry,
     pub(crate) problems: Vec<Problem>,
     /// Whether unset variables were left in it. Such a server must not run.
     pub(crate) has_unset_variables: bool,
@@ -71,7 +73,7 @@ pub(crate) fn read(key: &str, entry: &Cursor<'_>, context: EntryContext<'_>) -> 
     let server_name = read_name(key, entry, &mut report);
     let name = server_name.as_ref().map_or(key, ServerName::as_str).to_owned();
     // Every problem repeats the name, so a very long one is not read further.
-    let body = if name.len() > MAX_NAME_BYTES { None } else { read_body(entry, context, &mut report) };
+    let body = if name.len() > MAX_KEY_BYTES { None } else { read_body(entry, context, &mut report) };
     let has_unset_variables = report.has_unset_variables;
     let problems: Vec<Problem> = report.problems.into_iter().map(|problem| problem.of_server(&name)).collect();
     let required = body.as_ref().is_some_and(|body| body.settings.required);
@@ -85,7 +87,9 @@ pub(crate) fn read(key: &str, entry: &Cursor<'_>, context: EntryContext<'_>) -> 
         }
         _ => None,
     };
-    Entry { name, origin, server, problems, has_unset_variables, required, enabled }
+    let is_readable = server.is_none() && name.len() <= MAX_KEY_BYTES;
+    let target = if is_readable { raw_target(entry) } else { RawEntry::default() };
+    Entry { name, origin, server, target, problems, has_unset_variables, required, enabled }
 }
 
 fn read_name(key: &str, entry: &Cursor<'_>, report: &mut Report) -> Option<ServerName> {
@@ -126,6 +130,13 @@ fn read_body(entry: &Cursor<'_>, context: EntryContext<'_>, report: &mut Report)
     let expander = Expander { variables, purpose, is_disabled: !settings.enabled };
     let transport = transport::read(&TransportContext { entry: entry.clone(), scope, base_dir, expander }, report);
     Some(Body { settings, transport })
+}
+
+/// Returns what an invalid entry would start or connect to, as far as it is readable.
+fn raw_target(entry: &Cursor<'_>) -> RawEntry {
+    let as_written = |key: &str| entry.field(key).map(|field| (key.to_owned(), field.node.to_value()));
+    let url = transport::url_field(entry).map(|field| ("url".to_owned(), field.node.to_value()));
+    RawEntry::new(["command", "args"].into_iter().filter_map(as_written).chain(url))
 }
 
 /// Returns the part of an entry that a person approves, before variables are expanded.

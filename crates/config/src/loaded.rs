@@ -43,7 +43,7 @@ pub struct ConfiguredServer {
     /// The server to run.
     pub server: Server,
     /// Whether it is used, and if not, why.
-    pub standing: Eligibility,
+    pub eligibility: Eligibility,
     /// The entry before variables are expanded; this is what a person approves.
     pub written: RawEntry,
     /// Why a disabled server may not be enabled temporarily either.
@@ -95,6 +95,8 @@ pub struct InvalidEntry {
     pub origin: SourceLocation,
     /// All problems of the entry, including warnings.
     pub problems: Vec<Problem>,
+    /// The command, the arguments and the URL as written, as far as they are readable.
+    pub target: RawEntry,
     /// Whether the entry sets `required`, as far as it is readable.
     pub required: bool,
     /// What disabled it, if anything. The problems of a disabled entry are harmless.
@@ -122,14 +124,14 @@ impl std::fmt::Debug for RawSetting {
 impl Loaded {
     /// Returns the servers to run.
     pub fn ready(&self) -> impl Iterator<Item = &Server> {
-        self.servers.iter().filter(|found| found.standing == Eligibility::Ready).map(|found| &found.server)
+        self.servers.iter().filter(|found| found.eligibility == Eligibility::Ready).map(|found| &found.server)
     }
 
     /// Returns the server with a name; of several, the one of the highest scope.
     pub fn find(&self, name: &str) -> Option<&ConfiguredServer> {
-        self.servers
-            .iter()
-            .find(|found| found.server.name.as_str() == name && !matches!(found.standing, Eligibility::Shadowed { .. }))
+        self.servers.iter().find(|found| {
+            found.server.name.as_str() == name && !matches!(found.eligibility, Eligibility::Shadowed { .. })
+        })
     }
 
     /// Returns the invalid entry with a name, unless a valid one takes precedence.

@@ -115,6 +115,7 @@ impl Resolver<'_> {
             scope,
             origin: entry.origin.clone(),
             problems: entry.problems.clone(),
+            target: entry.target.clone(),
             required: entry.required,
             disabled: self.invalid_disabled_by(scope, entry),
         });
@@ -162,7 +163,7 @@ impl Resolver<'_> {
             let transport = server.transport.clone();
             resolution.used.push(UsedServer { name: server.name.clone(), scope: server.scope, signature, transport });
         }
-        resolution.servers.push(ConfiguredServer { server, standing: eligibility, written: raw, lock });
+        resolution.servers.push(ConfiguredServer { server, eligibility, written: raw, lock });
     }
 
     /// Returns why a disabled server may not be enabled temporarily.

@@ -18,6 +18,8 @@ const SECRET_WORDS: [&str; 13] =
 
 /// The shortest part of a path that is taken for a secret.
 const MIN_PATH_SECRET_CHARS: usize = 16;
+/// The fewest digits of a hexadecimal number in a path that is taken for a secret.
+const MIN_HEX_SECRET_DIGITS: usize = 32;
 
 impl Server {
     /// Returns the values of the entry that may be secret: of variables, headers, options, the URL and the OAuth client.
@@ -102,13 +104,17 @@ fn of_url(url: &str, found: &mut Vec<Secret>) {
     found.extend(path.split('/').skip(1).filter(|part| is_random(part)).map(Secret::new));
 }
 
-/// Whether a part of a path looks random: long, with digits and with letters of both cases.
+/// Whether a part of a path looks random: long, with digits and with letters of both cases, or a long hexadecimal number
+/// such as a UUID.
 fn is_random(part: &str) -> bool {
-    part.len() >= MIN_PATH_SECRET_CHARS
+    let digits = part.bytes().filter(u8::is_ascii_hexdigit).count();
+    let is_hexadecimal = digits >= MIN_HEX_SECRET_DIGITS && part.bytes().all(|c| c.is_ascii_hexdigit() || c == b'-');
+    let is_mixed = part.len() >= MIN_PATH_SECRET_CHARS
         && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b':' | b'.'))
         && part.bytes().any(|byte| byte.is_ascii_digit())
         && part.bytes().any(|byte| byte.is_ascii_lowercase())
-        && part.bytes().any(|byte| byte.is_ascii_uppercase())
+        && part.bytes().any(|byte| byte.is_ascii_uppercase());
+    is_hexadecimal || is_mixed
 }
 
 fn secret_values(headers: &[(String, Secret)]) -> impl Iterator<Item = Secret> {
@@ -179,6 +185,8 @@ mod tests {
             ("URL", "https://hooks.slack.com/services/T01/B02/AbCd1234EfGh5678IjKl9012", "AbCd1234EfGh5678IjKl9012"),
             ("URL", "https://api.telegram.org/bot12345678:AAF-x_Yz0123456789/send", "bot12345678:AAF-x_Yz0123456789"),
             ("URL", "https://discord.com/api/webhooks/123456/aB3_aB3-aB3_aB3-aB3", "aB3_aB3-aB3_aB3-aB3"),
+            ("URL", "https://x.test/mcp/0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef"),
+            ("URL", "https://x.test/5f0c8a6e-3b1d-4a57-9e2b-0c1d2e3f4a5b/mcp", "5f0c8a6e-3b1d-4a57-9e2b-0c1d2e3f4a5b"),
             ("SLACK_WEBHOOK", "https://x.test/plain", "https://x.test/plain"),
             ("MNEMONIC", "legal winner thank year", "legal winner thank year"),
             ("WALLET_SEED", "legal winner thank year", "legal winner thank year"),
@@ -193,7 +201,7 @@ mod tests {
         let url = r#"{"url": "https://mcp.test/s/AbCd1234EfGh5678/mcp"}"#;
         assert_eq!(secrets(url), ["AbCd1234EfGh5678"]);
         for (name, value) in [
-            ("URL", "https://x.test/some-long-name-of-a-page/0123456789abcdef0123456789abcdef"),
+            ("URL", "https://x.test/some-long-name-of-a-page/0123456789abcdef"),
             ("SPINNER", "dots"),
             ("OPINION", "good"),
         ] {

@@ -75,7 +75,7 @@ impl Catalog {
     }
 
     /// The names of the servers whose tools are in the catalog.
-    pub fn connected(&self) -> impl Iterator<Item = &ServerName> {
+    pub(crate) fn connected(&self) -> impl Iterator<Item = &ServerName> {
         self.servers.iter().map(|server| &server.server)
     }
 
@@ -191,7 +191,7 @@ impl Catalog {
     }
 
     /// Returns the full names that an unknown name may stand for: the tools with this bare name, or else the most
-    /// similar ones. A name that begins like those of a server stands for a tool of that server only: a tool of another
+    /// similar one. A name that begins like those of a server stands for a tool of that server only: a tool of another
     /// server is not a substitute.
     pub fn nearest(&self, name: &str) -> Vec<&str> {
         if name.starts_with(PREFIX) {
@@ -211,6 +211,12 @@ impl Catalog {
         let same = with_bare_name(name);
         if !same.is_empty() {
             return same;
+        }
+        // Perhaps only the separators of a full name are misspelled. Any other name could be one of another server.
+        let plain = |name: &str| name.to_lowercase().replace(['_', '-'], "");
+        let wanted = plain(name);
+        if let Some(entry) = self.entries.iter().find(|entry| plain(&entry.name) == wanted) {
+            return vec![&entry.name];
         }
         nearest(name, self.entries.iter().map(|entry| &*entry.tool.name)).map(with_bare_name).unwrap_or_default()
     }

@@ -38,7 +38,8 @@ pub use output::DEFAULT_OUTPUT_TOKENS;
 pub use policy::{Decision, Policy, PolicyMode, Rule, RuleAction};
 pub use spill::{ReadError, Spill};
 pub use user_prompt::{
-    ApprovalAnswer, ApprovalRequest, NoUserPrompt, PromptingHost, Question, QuestionKind, UserAnswer, UserPrompt, host,
+    ApprovalAnswer, ApprovalRequest, NoUserPrompt, PromptingHost, Question, QuestionKind, TimedPrompt, UserAnswer,
+    UserPrompt, host,
 };
 
 use call_trace::CallTrace;
@@ -97,6 +98,10 @@ impl Tools for Turn {
 
     fn instructions(&self) -> &[ServerInstructions] {
         &self.instructions
+    }
+
+    fn time_asked(&self) -> Duration {
+        self.dispatcher.user_prompt.time_asked()
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Result<ToolOutput, CallFailed>> {
@@ -187,7 +192,7 @@ impl Dispatcher {
         let entry = catalog.get(&call.name);
         let server = entry.and_then(|entry| entry.server.as_ref()).map(ServerName::as_str);
         let span = tracing::info_span!("call", server, tool = &*call.name, call = &*call.id);
-        let mut trace = CallTrace::begin(self.trace.as_deref(), call);
+        let mut trace = CallTrace::begin(self.trace.as_deref(), call, &*self.user_prompt);
         let Some(entry) = entry else {
             let (text, cause) = if let Some(absent) = catalog.absent_server(&call.name) {
                 let AbsentServer { server, reason, .. } = absent.clone();

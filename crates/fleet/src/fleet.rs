@@ -470,11 +470,11 @@ impl Inner {
             log: self.host_environment.log.clone(),
         });
         let switched_off = || DisabledReason::SwitchedOff("disabled in its configuration".to_owned());
-        let held = disabled.clone().or_else(|| (!server.server.settings.enabled).then(switched_off));
-        let first = match held {
+        let reason = disabled.clone().or_else(|| (!server.server.settings.enabled).then(switched_off));
+        let first = match reason {
             None => Stage::Connect,
-            Some(held) => {
-                let (state, reason) = match held {
+            Some(reason) => {
+                let (state, reason) = match reason {
                     DisabledReason::OnDemand => (ServerState::Pending, StateReason::OnDemand),
                     DisabledReason::Approval(text) => (ServerState::Pending, StateReason::Held(text)),
                     DisabledReason::SwitchedOff(text) | DisabledReason::Locked(text) => {

@@ -11,12 +11,13 @@ use crate::fleet::Fleet;
 
 /// The tools of a fleet: each turn has the catalog of its beginning, and its calls go through one dispatcher.
 ///
-/// The model is told about servers that are about to connect, and when they have.
+/// The model learns which servers are about to connect, and when they have.
 #[derive(Clone)]
 pub struct FleetTools {
     fleet: Fleet,
     dispatcher: Arc<Dispatcher>,
-    /// The servers that were about to connect at the beginning of an earlier turn. `None` if the model is not told.
+    /// The servers that were about to connect at the beginning of an earlier turn. `None` if the model does not learn
+    /// about them.
     late: Option<Arc<Mutex<BTreeSet<ServerName>>>>,
 }
 
@@ -26,7 +27,7 @@ impl FleetTools {
         Self { fleet, dispatcher, late: Some(Arc::default()) }
     }
 
-    /// Does not tell the model about servers that are about to connect: what it reads depends on nothing but the catalog.
+    /// Leaves out the notices about servers that are about to connect: what the model reads depends on the catalog only.
     #[must_use]
     pub fn without_notices(mut self) -> Self {
         self.late = None;

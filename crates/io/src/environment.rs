@@ -59,6 +59,8 @@ pub struct Environment {
     variables: BTreeMap<OsString, OsString>,
     /// What only package runners get.
     package_settings: BTreeMap<OsString, OsString>,
+    /// Whether the process is a package runner.
+    runs_packages: bool,
     /// The names of the host's variables that the process does not get.
     withheld: BTreeSet<String>,
 }
@@ -70,17 +72,17 @@ impl Environment {
         for (name, value) in vars {
             let upper = name.to_str().map(str::to_ascii_uppercase).unwrap_or_default();
             let is_in = |list: &[&str]| list.iter().any(|listed| OsStr::new(listed) == name);
-            let is_setting =
+            let is_proxy =
                 PROXIES.contains(&upper.as_str()) && (is_in(&PROXIES) || name == *upper.to_ascii_lowercase());
             let is_package_setting = PACKAGE_SETTINGS.contains(&upper.as_str());
             // A value that starts with `()` is a function that an old shell would run.
             if value.as_encoded_bytes().starts_with(b"()")
-                || (is_setting || is_package_setting) && has_credentials(&value)
+                || (is_proxy || is_package_setting) && has_credentials(&value)
             {
                 environment.withhold(&name);
             } else if name == "PATH" {
                 environment.variables.extend(without_relative_folders(&value).map(|path| (name, path)));
-            } else if is_in(&ALLOWED) || is_in(&CERTIFICATES) || is_setting {
+            } else if is_in(&ALLOWED) || is_in(&CERTIFICATES) || is_proxy {
                 environment.variables.insert(name, value);
             } else if is_package_setting {
                 environment.package_settings.insert(name, value);
@@ -96,7 +98,8 @@ impl Environment {
     pub fn for_command(mut self, command: &str) -> Self {
         let settings = std::mem::take(&mut self.package_settings);
         let program = Path::new(command).file_name().and_then(OsStr::to_str).unwrap_or_default();
-        if PACKAGE_RUNNERS.contains(&program) {
+        self.runs_packages = PACKAGE_RUNNERS.contains(&program);
+        if self.runs_packages {
             self.variables.extend(settings);
         } else {
             for name in settings.keys() {
@@ -113,6 +116,7 @@ impl Environment {
         if let Some(name) = name.to_str() {
             self.withheld.remove(name);
         }
+        self.package_settings.remove(&name);
         self.variables.insert(name, value.into());
         self
     }
@@ -127,12 +131,17 @@ impl Environment {
         self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 
-    /// Returns the names of the host's variables that a process may have failed without: settings of networks and
-    /// package indexes that were withheld, and what the process itself names in its output.
+    /// Returns the names of the host's variables that a process may have failed without: what the process itself names in
+    /// its output, and the settings of networks that were withheld, for a package runner also those of package indexes.
     pub fn missing(&self, output: &[String]) -> Vec<String> {
         let is_setting = |name: &&String| {
             let upper = name.to_ascii_uppercase();
-            PROXIES.contains(&upper.as_str()) || PACKAGE_PREFIXES.iter().any(|prefix| upper.starts_with(prefix))
+            let is_of_runner = || {
+                let is_prefixed = PACKAGE_PREFIXES.iter().any(|prefix| upper.starts_with(prefix));
+                // A runner never publishes.
+                self.runs_packages && is_prefixed && !upper.contains("PUBLISH")
+            };
+            PROXIES.contains(&upper.as_str()) || is_of_runner()
         };
         let is_named = |name: &&String| output.iter().any(|line| names_variable(line, name));
         let named = self.withheld.iter().filter(is_named);
@@ -246,13 +255,18 @@ mod tests {
         for command in ["uvx", "/opt/bin/npx", "pipx"] {
             let environment = environment(&vars).for_command(command);
             assert_eq!(names(&environment), ["UV_DEFAULT_INDEX", "npm_config_registry"], "{command}");
-            assert_eq!(environment.missing(&[]), ["PIP_INDEX_URL", "UV_INDEX_CORP_PASSWORD", "UV_PUBLISH_TOKEN"]);
+            assert_eq!(environment.missing(&[]), ["PIP_INDEX_URL", "UV_INDEX_CORP_PASSWORD"]);
+            // What the host passes by name is not missing.
+            let passed = environment.with("PIP_INDEX_URL", "x");
+            assert_eq!(passed.missing(&[]), ["UV_INDEX_CORP_PASSWORD"]);
         }
-        let environment = environment(&vars).for_command("./uvx.sh");
-        assert_eq!(names(&environment), [""; 0]);
-        assert!(environment.missing(&[]).contains(&"UV_DEFAULT_INDEX".to_owned()));
-        // What the host passes by name is not missing.
-        assert!(!environment.with("UV_DEFAULT_INDEX", "x").missing(&[]).contains(&"UV_DEFAULT_INDEX".to_owned()));
+        // Other programs seldom need them.
+        let other = environment(&vars).for_command("./uvx.sh");
+        assert_eq!((names(&other), other.missing(&[])), (vec![], vec![]));
+        assert_eq!(other.missing(&["set UV_DEFAULT_INDEX".to_owned()]), ["UV_DEFAULT_INDEX"]);
+        // A value that the host passes itself counts more than one of its own environment.
+        let own = environment(&vars).with("UV_DEFAULT_INDEX", "mine").for_command("uvx");
+        assert_eq!(own.get("UV_DEFAULT_INDEX").unwrap(), "mine");
         let words = ["TOKEN", "AUTH", "KEY", "PASSWORD"];
         assert!(!PACKAGE_SETTINGS.iter().any(|name| words.iter().any(|word| name.contains(word))));
     }

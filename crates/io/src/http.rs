@@ -169,15 +169,17 @@ async fn within<T>(
     origin: &Origin,
     opening: impl Future<Output = Result<T, HttpError>>,
 ) -> Result<T, HttpError> {
-    let deadline = Instant::now() + limit;
-    match tokio::time::timeout_at(deadline, opening).await {
-        Ok(Ok(opened)) => Ok(opened),
-        Ok(Err(error)) if Instant::now() < deadline => Err(error),
-        // On a slow machine, the time of one address may end in the same moment.
-        Ok(Err(_)) | Err(_) => {
-            Err(HttpError::Unreachable(format!("no connection to {origin} within {} s", limit.as_secs_f64())))
-        }
+    let started = Instant::now();
+    match tokio::time::timeout(limit, opening).await {
+        // On a slow machine, the time of the last address may end in the same moment.
+        Ok(Err(HttpError::Unreachable(_))) if started.elapsed() >= limit => Err(too_slow(limit, origin)),
+        Ok(result) => result,
+        Err(_) => Err(too_slow(limit, origin)),
     }
+}
+
+fn too_slow(limit: Duration, origin: &Origin) -> HttpError {
+    HttpError::Unreachable(format!("no connection to {origin} within {} s", limit.as_secs_f64()))
 }
 
 /// Returns whether to follow a redirect. 307 and 308 keep the method; 301 and 302 only keep GET.

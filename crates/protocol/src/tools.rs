@@ -3,6 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,11 @@ pub trait Tools: Send + Sync {
     /// as the servers' text.
     fn instructions(&self) -> &[ServerInstructions] {
         &[]
+    }
+
+    /// Returns for how long the user has been asked questions so far. Durations of calls exclude this time.
+    fn time_asked(&self) -> Duration {
+        Duration::ZERO
     }
 
     /// Executes one call. A tool that fails returns an output for the model to read; an `Err` is for the host to

@@ -61,7 +61,7 @@ pub struct ToolTrace {
     pub is_error: bool,
     /// Why the call failed, if it did.
     pub failed: Option<TraceFailure>,
-    /// Duration in milliseconds, including hooks and approval prompts.
+    /// Duration in milliseconds, including hooks, without the time in which the user was asked questions.
     pub millis: u64,
 }
 
@@ -122,7 +122,7 @@ pub enum TraceStep {
     ServerDown {
         /// The server's name.
         server: ServerName,
-        /// Its state and the reason.
+        /// Why it is not connected.
         reason: String,
     },
     /// The arguments do not match the schema, or were not checked in time. The tool was not called.

@@ -18,6 +18,9 @@ pub enum JournalError {
     /// Another worker holds the trial. Nothing more of this worker is written.
     #[error("the lease of the trial was lost")]
     LeaseLost,
+    /// The worker is asked to stop, and a step that failed is not retried then.
+    #[error("the worker is stopping")]
+    Stopping,
     /// A budget is used up.
     #[error(transparent)]
     Budget(#[from] BudgetExceeded),

@@ -259,9 +259,11 @@ impl FailureCategory {
             ModelErrorKind::RateLimit | ModelErrorKind::Overloaded => Self::RateLimit,
             ModelErrorKind::Server | ModelErrorKind::Malformed => Self::ServerError,
             ModelErrorKind::Auth
+            | ModelErrorKind::Quota
             | ModelErrorKind::ContextTooLong
             | ModelErrorKind::Refused
             | ModelErrorKind::Invalid
+            | ModelErrorKind::WrongUrl
             | ModelErrorKind::Exhausted => return None,
         })
     }

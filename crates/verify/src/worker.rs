@@ -72,7 +72,7 @@ pub enum Stop {
     /// It is not.
     #[default]
     No,
-    /// Finish the trials in flight, and claim no more.
+    /// Finish the trials in flight without retrying what fails, and claim no more.
     Finish,
     /// Drop the trials in flight. What they have on record stays.
     Now,

@@ -97,11 +97,11 @@ pub use wharf_client::WebSocket;
 pub use wharf_client::{
     AuthRequired, BoxFuture, CallError, CallErrorKind, CallOptions, ClientCapabilities, ConnectError, ConnectErrorKind,
     Deadline, Deadlines, Elicitation, ElicitationAnswer, EraCache, Evidence, ExitInfo, Frame, HeaderCommand, Health,
-    Host, Http, HttpSse, HttpStatus, InProcess, Incoming, InvalidProtocolMode, InvalidRemote, InvalidTraceParent, Link,
-    LogLevel, MAX_MESSAGE_BYTES, NoHost, Notification, OnLoss, OpenError, Outcome, Outgoing, PeerHandle, Phase,
-    Progress, ProtocolMode, Refusal, RefusalCause, RemoteOptions, ResultCache, Root, Schema, SchemaViolation,
-    ServerInfo, Session, SessionOptions, SessionRefusal, SessionStatus, Stdio, TraceContext, Transport, WireContent,
-    WireEvent, WireObserver, session_loss,
+    Host, Http, HttpSse, HttpStatus, InProcess, Incoming, InputFailure, InvalidProtocolMode, InvalidRemote,
+    InvalidTraceParent, Link, LogLevel, MAX_MESSAGE_BYTES, NoHost, Notification, OnLoss, OpenError, Outcome, Outgoing,
+    PeerHandle, Phase, Progress, ProtocolMode, Refusal, RefusalCause, RemoteOptions, ResultCache, Root, Schema,
+    SchemaViolation, ServerInfo, Session, SessionOptions, SessionRefusal, SessionStatus, Stdio, TraceContext,
+    Transport, WireContent, WireEvent, WireObserver, session_loss,
 };
 pub use wharf_io::{
     ChildSpec, Dial, DialTarget, DialTo, Dialed, Durability, Environment, Exit, FileMode, Grace, GroupWatcher,

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use wharf_protocol::{
     BoxFuture, CallFailed, Json, Message, Redactor, ServerInstructions, ToolCall, ToolDefinition, ToolOutput,
@@ -31,12 +32,13 @@ struct CassetteWriter {
 }
 
 impl Recorder {
-    /// Starts a recording without the secrets that the redactor knows, now or later.
+    /// Starts a recording of a model, `INTERFACE:NAME`, without the secrets that the redactor knows, now or later.
     ///
     /// # Errors
     /// Returns an error if the first line cannot be written.
-    pub fn new(mut writer: impl Write + Send + 'static, redactor: Redactor) -> io::Result<Self> {
-        writeln!(writer, "{}", serde_json::to_string(&Header { cassette: VERSION })?)?;
+    pub fn new(mut writer: impl Write + Send + 'static, model: &str, redactor: Redactor) -> io::Result<Self> {
+        let header = Header { cassette: VERSION, model: Some(redactor.redact(model).into_owned()) };
+        writeln!(writer, "{}", serde_json::to_string(&header)?)?;
         writer.flush()?;
         let cassette = CassetteWriter {
             writer: Box::new(writer),
@@ -175,6 +177,10 @@ impl Tools for RecordedTools {
 
     fn instructions(&self) -> &[ServerInstructions] {
         self.tools.instructions()
+    }
+
+    fn time_asked(&self) -> Duration {
+        self.tools.time_asked()
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Result<ToolOutput, CallFailed>> {

@@ -32,6 +32,8 @@ pub struct Replay {
     state: Arc<Mutex<ReplayState>>,
     /// The tools of every request.
     turns: Arc<[RecordedTurn]>,
+    /// The recorded model, `INTERFACE:NAME`.
+    recorded_model: Option<Arc<str>>,
 }
 
 /// The tools and instructions of one request.
@@ -59,13 +61,13 @@ impl Replay {
     pub fn parse(text: &str) -> Result<Self, InvalidCassette> {
         let invalid = |line, reason: String| InvalidCassette { line, reason };
         let header = text.lines().next().map(serde_json::from_str::<Header>);
-        match header {
-            Some(Ok(Header { cassette: VERSION })) => {}
-            Some(Ok(Header { cassette })) => {
+        let recorded_model = match header {
+            Some(Ok(Header { cassette: VERSION, model })) => model.map(Arc::from),
+            Some(Ok(Header { cassette, .. })) => {
                 return Err(invalid(1, format!("unsupported cassette version {cassette}, expected {VERSION}")));
             }
             _ => return Err(invalid(1, "not a cassette: expected {\"cassette\":1}".to_owned())),
-        }
+        };
         let mut requests = Vec::new();
         let mut calls = Vec::new();
         let mut turns = Vec::<RecordedTurn>::new();
@@ -101,7 +103,12 @@ impl Replay {
             }
         }
         let state = ReplayState { requests, replayed: 0, calls, previous: Vec::new(), divergence: None };
-        Ok(Self { state: Arc::new(Mutex::new(state)), turns: turns.into() })
+        Ok(Self { state: Arc::new(Mutex::new(state)), turns: turns.into(), recorded_model })
+    }
+
+    /// Returns the name of the recorded model, `INTERFACE:NAME`; `None` for old recordings.
+    pub fn recorded_model(&self) -> Option<&str> {
+        self.recorded_model.as_deref()
     }
 
     /// Returns the recorded model, under the given interface and name.

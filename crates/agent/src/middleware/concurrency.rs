@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
-use wharf_protocol::BoxFuture;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{ModelLayer, NextModel};
-use crate::{ModelError, ModelErrorKind, ModelRequest, ModelResponse};
+use crate::{ModelError, ModelErrorKind};
 
-/// A limit of concurrent model requests. Clones share it. Waiting for it does not count toward the timeout of an
-/// attempt.
+/// A limit of concurrent model requests. Clones share it. Waiting for it does not count toward the timeouts of a
+/// request.
 #[derive(Clone, Debug)]
 pub struct ConcurrencyLimit(Arc<Semaphore>);
 
@@ -18,18 +16,10 @@ impl ConcurrencyLimit {
     pub fn new(max: usize) -> Self {
         Self(Arc::new(Semaphore::new(max.max(1))))
     }
-}
 
-impl ModelLayer for ConcurrencyLimit {
-    fn handle<'a>(
-        &'a self,
-        request: ModelRequest<'a>,
-        next: NextModel<'a>,
-    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
-        Box::pin(async move {
-            let closed = |_| ModelError::new(ModelErrorKind::Overloaded, "the concurrency limit is closed");
-            let _permit = self.0.acquire().await.map_err(closed)?;
-            next.complete(request).await
-        })
+    /// Waits until another request may start. Dropping the permit ends the request.
+    pub(super) async fn acquire(&self) -> Result<SemaphorePermit<'_>, ModelError> {
+        let closed = |_| ModelError::new(ModelErrorKind::Overloaded, "the concurrency limit is closed");
+        self.0.acquire().await.map_err(closed)
     }
 }

@@ -101,9 +101,11 @@ impl RetryPolicy {
             ModelErrorKind::RateLimit | ModelErrorKind::Overloaded => (2, &self.rate_limit),
             ModelErrorKind::Server | ModelErrorKind::Malformed => (3, &self.server_error),
             ModelErrorKind::Auth
+            | ModelErrorKind::Quota
             | ModelErrorKind::ContextTooLong
             | ModelErrorKind::Refused
             | ModelErrorKind::Invalid
+            | ModelErrorKind::WrongUrl
             | ModelErrorKind::Exhausted => return None,
         })
     }

@@ -33,8 +33,13 @@ impl ToolLayer for ToolRetry {
                 failures += 1;
                 let delay = self.0.backoff().delay(failures);
                 tracing::info!(attempt = failures, ?delay, tool = &*call.name, "retrying a tool call");
-                let what = call.name.to_string();
-                next.emit(AgentEvent::Retry { what, attempt: failures, reason: failed.reason, delay });
+                next.emit(AgentEvent::Retry {
+                    what: call.name.to_string(),
+                    attempt: failures,
+                    max_attempts: self.0.max_retries.saturating_add(1),
+                    reason: failed.reason,
+                    delay,
+                });
                 tokio::time::sleep(delay).await;
             }
         })

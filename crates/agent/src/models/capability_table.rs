@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use wharf_io::{HttpClient, HttpSettings};
 
-use super::{Interface, ModelSpec, Providers};
+use super::{Interface, ModelSpec, ProviderTimeouts, Providers};
 use crate::{Capabilities, Manual, Model, Scripted};
 
 /// Creates a model of an interface, to read its capabilities.
 fn example(interface: Interface) -> Option<Arc<dyn Model>> {
     let http = |_: &str| HttpClient::new(HttpSettings::default()).map_err(|error| error.to_string());
     let variable = |name: &str| name.ends_with("_KEY").then(|| "made-up".to_owned());
-    let providers = Providers { variable: &variable, http: &http, emulate_tools: false };
+    let timeouts = ProviderTimeouts::default();
+    let providers = Providers { variable: &variable, http: &http, emulate_tools: false, timeouts };
     let base_url = (interface.as_str() == "openai-endpoint").then(|| "http://127.0.0.1:8000/v1".to_owned());
     match interface {
         Interface::Scripted => Some(Arc::new(Scripted::parse("turns.yaml", "- text: hello").ok()?)),

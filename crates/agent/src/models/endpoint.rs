@@ -36,8 +36,8 @@ pub struct Endpoint {
 /// Timeouts of requests to a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProviderTimeouts {
-    /// Until the response starts. An unstreamed response starts when it is complete.
-    pub head: Duration,
+    /// Until the first part of the response. An unstreamed response starts when it is complete.
+    pub first_byte: Duration,
     /// Between two parts of the response.
     pub idle: Duration,
     /// Of the whole request.
@@ -64,7 +64,7 @@ pub enum InvalidEndpoint {
 impl Default for ProviderTimeouts {
     fn default() -> Self {
         let minutes = |number: u64| Duration::from_secs(number * 60);
-        Self { head: minutes(10), idle: minutes(3), total: minutes(60) }
+        Self { first_byte: minutes(10), idle: minutes(5), total: minutes(60) }
     }
 }
 
@@ -155,9 +155,16 @@ impl Endpoint {
         Uri::from_parts(parts).ok()
     }
 
-    /// Creates an error without secrets in its message.
+    /// Creates an error with the base URL, without secrets in its message.
     pub(super) fn error(&self, kind: ModelErrorKind, message: impl Into<String>) -> ModelError {
-        ModelError::new(kind, self.redact(message.into()))
+        ModelError { url: Some(self.redact(self.base_url())), ..ModelError::new(kind, self.redact(message.into())) }
+    }
+
+    /// Returns the base URL without its query, which may contain a key.
+    fn base_url(&self) -> String {
+        let scheme = self.base.scheme_str().unwrap_or_default();
+        let authority = self.base.authority().map_or("", |authority| authority.as_str());
+        format!("{scheme}://{authority}{}", self.base.path().trim_end_matches('/'))
     }
 
     /// Removes secrets from a text: providers repeat what they were sent.
@@ -176,12 +183,9 @@ fn sensitive(text: &str) -> Option<HeaderValue> {
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = self.base.scheme_str().unwrap_or_default();
-        let authority = self.base.authority();
-        let authority = authority.map_or("", |authority| authority.as_str());
         let names: Vec<&str> = self.headers.keys().map(HeaderName::as_str).collect();
         f.debug_struct("Endpoint")
-            .field("base", &format_args!("{scheme}://{authority}{}", self.base.path()))
+            .field("base", &format_args!("{}", self.base_url()))
             .field("key", &self.key)
             .field("headers", &names)
             .finish_non_exhaustive()
@@ -237,6 +241,6 @@ mod tests {
         let error = endpoint.error(ModelErrorKind::Auth, "no such key: s3cret (hidden)");
         let shown = format!("{endpoint:?} {:?} {error:?} {error}", request.headers());
         assert!(!shown.contains("s3cret") && !shown.contains("hidden"), "{shown}");
-        assert!(shown.contains("no such key: *** (***)"), "{shown}");
+        assert!(shown.contains("no such key: *** (***) (https://a.test/v1)"), "{shown}");
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use wharf_io::HttpClient;
 use wharf_protocol::Secret;
 
-use super::{Anthropic, Dialect, Endpoint, OpenAi, OpenAiEmbeddings, Priced, is_unencrypted};
+use super::{Anthropic, Dialect, Endpoint, OpenAi, OpenAiEmbeddings, Priced, ProviderTimeouts, is_unencrypted};
 use crate::{Embedder, Model};
 
 /// A kind of model, by the API or file that it uses.
@@ -77,6 +77,8 @@ pub struct Providers<'a> {
     pub http: &'a dyn Fn(&str) -> Result<HttpClient, String>,
     /// Whether tools are described in the prompt, for models without tool support.
     pub emulate_tools: bool,
+    /// Timeouts of requests.
+    pub timeouts: ProviderTimeouts,
 }
 
 /// The endpoint of a model.
@@ -286,6 +288,7 @@ impl Providers<'_> {
         let http = (self.http)(&base).map_err(|reason| unavailable(interface, reason, "check the network settings"))?;
         let has_key = key.is_some();
         let endpoint = Endpoint::new(&base, key, http).map_err(|error| invalid_endpoint(interface, error))?;
+        let endpoint = endpoint.with_timeouts(self.timeouts);
         Ok(Reached { endpoint, base, has_key })
     }
 
@@ -358,7 +361,8 @@ mod tests {
         let variable =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
         let http = |_: &str| HttpClient::new(wharf_io::HttpSettings::default()).map_err(|error| error.to_string());
-        test(&Providers { variable: &variable, http: &http, emulate_tools: false })
+        let timeouts = ProviderTimeouts::default();
+        test(&Providers { variable: &variable, http: &http, emulate_tools: false, timeouts })
     }
 
     fn make(text: &str, variables: &[(&str, &str)]) -> Result<Arc<dyn Model>, Unavailable> {

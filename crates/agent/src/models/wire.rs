@@ -5,6 +5,7 @@
 mod edit;
 mod provider_error;
 mod retry_after;
+mod web_page;
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use wharf_io::{Body, BodyError, HttpError, SseError, SseReader};
 use wharf_protocol::Json;
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, ProviderTimeouts};
 use crate::{ModelError, ModelErrorKind};
 
 pub(super) use edit::{as_object, object_of, unwrap_invalid, with_field};
@@ -28,6 +29,8 @@ const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 /// Maximum size of an error response; the rest is not read.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
+/// Maximum number of characters of an error text that is not JSON.
+const MAX_ERROR_CHARS: usize = 500;
 /// How long to wait for the end of a stream after its last event.
 const STREAM_END_TIMEOUT: Duration = Duration::from_millis(100);
 /// A reused connection that breaks within this time was closed before the request.
@@ -61,6 +64,8 @@ pub(super) struct EventStream<'a> {
     events: SseReader,
     bytes_read: usize,
     deadline: Instant,
+    /// When the first event must have arrived. Local servers send the head at once, and then read the whole prompt.
+    first_event_deadline: Option<Instant>,
 }
 
 /// A server-sent event.
@@ -107,15 +112,12 @@ async fn send<'a>(
     requested: BodyKind,
 ) -> Result<Reply<'a>, ModelError> {
     let timeouts = endpoint.timeouts;
-    let deadline = Instant::now() + timeouts.total;
+    let start = Instant::now();
+    let deadline = start + timeouts.total;
+    let first_byte = deadline.min(start + timeouts.first_byte);
     let request = endpoint.request(method, path, body)?;
-    let head =
-        timeout_at(deadline.min(Instant::now() + timeouts.head), send_on_live_connection(endpoint, request)).await;
-    let late = |_| {
-        let message = format!("no response within {} s", timeouts.head.as_secs_f64());
-        endpoint.error(ModelErrorKind::Timeout, message)
-    };
-    let response = head.map_err(late)?.map_err(|error| transport_error(endpoint, &error))?;
+    let head = timeout_at(first_byte, send_on_live_connection(endpoint, request)).await;
+    let response = head.map_err(|_| late(endpoint))?.map_err(|error| transport_error(endpoint, &error))?;
     let (head, mut body) = response.into_parts();
     if !head.status.is_success() {
         let content = body.read_head(MAX_ERROR_BYTES, timeouts.idle).await;
@@ -124,9 +126,19 @@ async fn send<'a>(
     match body_kind(&head.headers, requested) {
         BodyKind::Events => {
             let events = SseReader::new(body, MAX_EVENT_BYTES);
-            Ok(Reply::Events(Box::new(EventStream { endpoint, events, bytes_read: 0, deadline })))
+            let first_event_deadline = Some(first_byte);
+            Ok(Reply::Events(Box::new(EventStream { endpoint, events, bytes_read: 0, deadline, first_event_deadline })))
         }
-        BodyKind::Document => document(endpoint, &mut body, deadline).await.map(Reply::Document),
+        BodyKind::Document => {
+            let text = document(endpoint, &mut body, BodyDeadlines { first_byte, total: deadline }).await?;
+            match web_page::describe(&text) {
+                Some(page) => {
+                    let error = endpoint.error(ModelErrorKind::WrongUrl, page);
+                    Err(ModelError { status: Some(head.status.as_u16()), ..error })
+                }
+                None => Ok(Reply::Document(text)),
+            }
+        }
     }
 }
 
@@ -159,12 +171,20 @@ fn body_kind(headers: &HeaderMap, requested: BodyKind) -> BodyKind {
     }
 }
 
-async fn document(endpoint: &Endpoint, body: &mut Body, deadline: Instant) -> Result<String, ModelError> {
+/// When the parts of a body must have arrived.
+struct BodyDeadlines {
+    first_byte: Instant,
+    total: Instant,
+}
+
+async fn document(endpoint: &Endpoint, body: &mut Body, deadlines: BodyDeadlines) -> Result<String, ModelError> {
     let idle = endpoint.timeouts.idle;
     let mut content = Vec::new();
     loop {
-        let chunk = timeout_at(deadline.min(Instant::now() + idle), body.chunk()).await;
-        let chunk = match chunk.map_err(|_| stalled(endpoint))? {
+        let is_first = content.is_empty();
+        let deadline = if is_first { deadlines.first_byte } else { deadlines.total.min(Instant::now() + idle) };
+        let chunk = timeout_at(deadline, body.chunk()).await;
+        let chunk = match chunk.map_err(|_| if is_first { late(endpoint) } else { stalled(endpoint) })? {
             None => break,
             Some(Ok(chunk)) => chunk,
             Some(Err(BodyError::Broken(why))) => return Err(truncated(endpoint, &why)),
@@ -182,8 +202,11 @@ impl EventStream<'_> {
     /// Returns the next event. An event of the type `error` is an error, whatever its data.
     pub(super) async fn next(&mut self) -> Result<StreamItem, ModelError> {
         let endpoint = self.endpoint;
-        let deadline = self.deadline.min(Instant::now() + endpoint.timeouts.idle);
-        let event = timeout_at(deadline, self.events.next()).await.map_err(|_| stalled(endpoint))?;
+        let first = self.first_event_deadline;
+        let deadline = first.unwrap_or_else(|| self.deadline.min(Instant::now() + endpoint.timeouts.idle));
+        let event = timeout_at(deadline, self.events.next()).await;
+        let event = event.map_err(|_| if first.is_some() { late(endpoint) } else { stalled(endpoint) })?;
+        self.first_event_deadline = None;
         let event = match event {
             None => return Ok(StreamItem::End),
             Some(Ok(event)) => event,
@@ -227,8 +250,27 @@ fn truncated(endpoint: &Endpoint, why: &str) -> ModelError {
     endpoint.error(ModelErrorKind::Network, format!("incomplete response: {why}"))
 }
 
+/// Returns the error of a response that did not begin in time.
+fn late(endpoint: &Endpoint) -> ModelError {
+    let seconds = endpoint.timeouts.first_byte.min(endpoint.timeouts.total).as_secs_f64();
+    endpoint.error(ModelErrorKind::Timeout, format!("no response within {seconds} s"))
+}
+
+/// Returns the error of a response that began and did not continue in time.
 fn stalled(endpoint: &Endpoint) -> ModelError {
-    endpoint.error(ModelErrorKind::Timeout, "the response stalled")
+    let ProviderTimeouts { idle, total, .. } = endpoint.timeouts;
+    let (idle, total) = (idle.as_secs_f64(), total.as_secs_f64());
+    let message = format!("the response stalled: nothing for {idle} s, or not complete within {total} s");
+    endpoint.error(ModelErrorKind::Timeout, message)
+}
+
+/// Returns the beginning of a text, in one line.
+fn brief(text: &str, otherwise: &str) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if text.is_empty() {
+        return otherwise.to_owned();
+    }
+    wharf_protocol::cut(&text, MAX_ERROR_CHARS).unwrap_or(text)
 }
 
 fn too_long(endpoint: &Endpoint) -> ModelError {
@@ -238,7 +280,7 @@ fn too_long(endpoint: &Endpoint) -> ModelError {
 fn transport_error(endpoint: &Endpoint, error: &HttpError) -> ModelError {
     let kind = match error {
         HttpError::Unreachable(_) | HttpError::Untrusted(_) | HttpError::Broken(_) => ModelErrorKind::Network,
-        HttpError::Redirected(_) => ModelErrorKind::Invalid,
+        HttpError::Redirected(_) => ModelErrorKind::WrongUrl,
     };
     endpoint.error(kind, error.to_string())
 }

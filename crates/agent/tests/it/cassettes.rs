@@ -52,7 +52,7 @@ async fn record(
     let secrets = ["s3cr3t \"x\"", "ab/cd/efgh1234", "messages", "tool_use"].map(Secret::new);
     let file = MemoryFile::default();
     let tools = Arc::clone(tools);
-    let recorder = Recorder::new(file.clone(), Redactor::new(secrets)).unwrap();
+    let recorder = Recorder::new(file.clone(), "fake:fake-1", Redactor::new(secrets)).unwrap();
     let model = recorder.model(Arc::new(Fake::new(responses)) as Arc<dyn Model>);
     let turns = recorder.tools(Arc::new(move || Arc::clone(&tools) as Arc<dyn Tools>));
     let agent = Agent::new(model, turns).with_middleware(without_delays());
@@ -194,6 +194,7 @@ const OLD_CASSETTE: &str = r#"{"cassette":1}
 #[tokio::test]
 async fn an_older_recording_replays() {
     let replay = Replay::parse(OLD_CASSETTE).unwrap();
+    assert_eq!(replay.recorded_model(), None);
     let result = replay_run(&replay, new_run(endless())).await;
     assert_eq!((result.final_response.as_deref(), replay.finish()), (Some("42"), Ok(())));
 }
@@ -213,7 +214,7 @@ async fn instructions_are_recorded_when_they_change_and_replayed() {
 async fn a_prompt_with_a_secret_replays() {
     let file = MemoryFile::default();
     let redactor = Redactor::default();
-    let recorder = Recorder::new(file.clone(), redactor.clone()).unwrap();
+    let recorder = Recorder::new(file.clone(), "fake:fake-1", redactor.clone()).unwrap();
     // Known only after the recording has begun, as a token of a sign-in.
     redactor.add(&Secret::new("tok-12345"));
     let model = recorder.model(Arc::new(Fake::new([Ok(answer("42", &[]))])) as Arc<dyn Model>);

@@ -102,6 +102,7 @@ async fn a_failed_model_request_is_retried_twice_with_growing_delays() {
     assert_eq!((result.final_response.as_deref(), model.pauses()), (Some("42"), vec![2.0, 4.0]));
     let retries: Vec<_> = events.all().into_iter().filter(|event| event["type"] == "retry").collect();
     assert_eq!((retries.len(), &retries[1]["delay_ms"], &retries[1]["what"]), (2, &json!(4000), &json!("model")));
+    assert_eq!((&retries[1]["attempt"], &retries[1]["max_attempts"]), (&json!(2), &json!(3)));
 
     let model = Arc::new(Fake::new([busy(), busy(), busy(), Ok(answer("42", &[]))]));
     let result =
@@ -117,8 +118,14 @@ async fn the_requested_retry_delay_is_respected_and_permanent_errors_are_not_ret
     finish(&test_agent(&model, &TestTools::new()).with_middleware(steady()), &mut new_run(Limits::default())).await;
     assert_eq!(model.pauses(), [30.0]);
     let tomorrow = ModelError { retry_after: Some(Duration::from_secs(86_400)), ..limited };
-    let kinds =
-        [ModelErrorKind::Auth, ModelErrorKind::ContextTooLong, ModelErrorKind::Refused, ModelErrorKind::Invalid];
+    let kinds = [
+        ModelErrorKind::Auth,
+        ModelErrorKind::Quota,
+        ModelErrorKind::ContextTooLong,
+        ModelErrorKind::Refused,
+        ModelErrorKind::Invalid,
+        ModelErrorKind::WrongUrl,
+    ];
     for permanent in kinds.map(error).into_iter().chain([tomorrow]) {
         let model = Arc::new(Fake::new([Err(permanent.clone()), Ok(answer("42", &[]))]));
         let result = finish(&test_agent(&model, &TestTools::new()), &mut new_run(Limits::default())).await;
@@ -284,6 +291,32 @@ async fn the_time_limit_counts_over_all_processes() {
     assert_eq!(start.elapsed(), Duration::from_secs(60));
     assert!(result.timeout_reached && result.limit_reached && result.final_response.is_none());
     assert!(result.raw_trace.starts_with("[Note: Agent timed out - partial response shown]"), "{}", result.raw_trace);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_attempts_of_a_request_together_take_at_most_an_hour() {
+    let slow = |seconds| Arc::new(Fake { delay: Duration::from_secs(seconds), ..Fake::endless(answer("42", &[])) });
+    let mut middleware = steady();
+    middleware.model_retry.max_retries = 100;
+    let ended = async |model: &Arc<Fake>, agent: Agent| {
+        let start = tokio::time::Instant::now();
+        let result = finish(&agent, &mut new_run(Limits::default())).await;
+        assert!(matches!(result.stop, RunEnd::ModelFailed(ModelError { kind: ModelErrorKind::Timeout, .. })));
+        (start.elapsed().as_secs(), model.times())
+    };
+    // One attempt that never ends, and many that end in time.
+    let model = slow(100_000);
+    let agent = test_agent(&model, &TestTools::new()).with_middleware(middleware.clone());
+    assert_eq!(ended(&model, agent).await, (3600, 1));
+    let model = slow(100_000);
+    let agent = test_agent(&model, &TestTools::new()).with_middleware(middleware.clone());
+    assert_eq!(ended(&model, agent.with_attempt_timeout(Duration::from_secs(1000))).await, (3600, 4));
+    // The wait for other requests does not count.
+    let model = slow(3000);
+    let agent = test_agent(&model, &TestTools::new()).with_concurrency_limit(ConcurrencyLimit::new(1));
+    let (mut one, mut other) = (new_run(Limits::default()), new_run(Limits::default()));
+    let (one, other) = tokio::join!(finish(&agent, &mut one), finish(&agent, &mut other));
+    assert!(one.final_response.is_some() && other.final_response.is_some());
 }
 
 #[tokio::test(start_paused = true)]

@@ -214,7 +214,7 @@ async fn write(globals: &Globals, new: &NewEntry<'_>) -> Exit {
         let read = writing::check(&setup, new.name.as_str(), &new.entry.to_string(), new.scope)?;
         let file = writing::write(&setup.paths, new)?;
         let is_wanted = |problem: &Problem| match problem.severity {
-            Severity::Note => globals.verbose,
+            Severity::Note => globals.is_verbose(),
             _ => !globals.quiet,
         };
         read.problems.iter().cloned().map(for_new_entry).filter(is_wanted).for_each(|problem| term::problem(&problem));
@@ -264,7 +264,7 @@ fn with_late_options(mut globals: Globals, mut add: Add) -> Result<(Globals, Add
     globals.profile = late.globals.profile.or(globals.profile);
     globals.json |= late.globals.json;
     globals.quiet |= late.globals.quiet;
-    globals.verbose |= late.globals.verbose;
+    globals.verbose = globals.verbose.max(late.globals.verbose);
     Ok((globals, add))
 }
 

@@ -13,7 +13,7 @@ use crate::error::{UsageError, usage_error};
 use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::term::prompt::is_interactive;
-use crate::term::review::{Decision, Detail, ask, show};
+use crate::term::review::{Decision, Detail, Position, ask_about, show};
 use crate::{complete, term};
 
 #[derive(Debug, clap::Args)]
@@ -81,12 +81,21 @@ async fn approve_servers(globals: &Globals, approve: &Approve) -> Result<Exit, W
     let setup = Setup::read(globals)?;
     let waiting = waiting(globals, approve, &setup)?;
     let mut reviewed = Vec::new();
-    for (found, approval) in waiting {
-        if !globals.quiet || !approve.yes {
-            let detail = if approve.yes || !is_interactive() { Detail::Whole } else { Detail::Short };
-            show(approval, detail);
+    let mut decision = if approve.yes { Decision::All } else { Decision::No };
+    for (index, (found, approval)) in waiting.iter().enumerate() {
+        if decision == Decision::Quit {
+            reviewed.push(JsonApproval { approved: false, approval });
+            continue;
         }
-        let yes = approve.yes || ask(approval, Decision::Approve, "if you have reviewed it, pass --yes")?;
+        if !globals.quiet || !approve.yes {
+            let is_asked = decision != Decision::All && is_interactive();
+            show(approval, if is_asked { Detail::Short } else { Detail::Whole });
+        }
+        if decision != Decision::All {
+            let position = if index + 1 < waiting.len() { Position::MoreFollow } else { Position::Last };
+            decision = ask_about(approval, "if you have reviewed it, pass --yes", position)?;
+        }
+        let yes = matches!(decision, Decision::Yes | Decision::All);
         if yes {
             writing::approve(&setup.paths, [(&found.server.name, &found.written)])?;
         }
@@ -139,7 +148,7 @@ fn waiting<'a>(
 }
 
 fn needed_approval(found: &ConfiguredServer) -> Option<&Approval> {
-    match &found.standing {
+    match &found.eligibility {
         Eligibility::NeedsApproval(approval) | Eligibility::ApprovalChanged(approval) => Some(approval),
         _ => None,
     }
@@ -155,7 +164,7 @@ fn not_waiting(globals: &Globals, found: &ConfiguredServer) -> Result<(), UsageE
             None,
         ));
     }
-    if found.standing != Eligibility::Ready {
+    if found.eligibility != Eligibility::Ready {
         let reason = describe::reason(found).unwrap_or_default();
         return Err(usage_error(format!("server `{name}` would not be used: {reason}"), None));
     }

@@ -1,12 +1,15 @@
 //! `wharf call`: call one tool, once. The user who types it approves of it; policy and hooks still apply.
 
 mod progress;
+mod save;
 
 use std::io::Read as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap_complete::ArgValueCandidates;
 use serde::Serialize;
+use wharf::agent::Model;
 use wharf::fleet::catalog::CatalogNoteKind;
 use wharf::fleet::dispatch::{CallFailure, UserPrompt};
 use wharf::fleet::{Catalog, Dispatcher, Entry, Fleet};
@@ -22,17 +25,21 @@ use crate::failure::{Failure, Subject};
 use crate::globals::Globals;
 use crate::interrupt::guarded;
 use crate::models::choose;
+use crate::models::timeouts::ModelTimeouts;
 use crate::one_shot::{connected_server, print_server_info};
 use crate::term::SETTLE_LIMIT;
 use crate::term::prompt::{SecretFields, is_interactive, user_prompt};
 use crate::{arguments, complete, signature, term};
 pub(super) use progress::ProgressLine;
+use save::SavedFile;
 use wharf::nearest;
 
 /// How many tools a hint lists.
 const MAX_LISTED_NAMES: usize = 12;
+/// How much of a media type is shown.
+const MAX_TYPE_CHARS: usize = 40;
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
         wharf call time get_current_time timezone=Europe/Paris\n  \
         wharf call git git_log '{\"repo_path\": \".\", \"max_count\": 3}' --mcp 'git=uvx mcp-server-git'\n  \
@@ -44,16 +51,21 @@ pub(crate) struct Call {
     /// Tool name
     #[arg(add = ArgValueCandidates::new(complete::tools))]
     tool: String,
+    /// Save images and audio clips of the result to a directory
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    save: Option<PathBuf>,
     /// Model for completions that the server requests; you review each one [default: `WHARF_MODEL`, or a provider with an
     /// API key]
     #[arg(short, long, value_name = "MODEL")]
     model: Option<String>,
+    #[command(flatten)]
+    timeouts: ModelTimeouts,
     /// Let the server ask you for passwords and other secrets; what you type is not shown
     #[arg(long)]
     allow_secrets: bool,
     /// Arguments: one JSON object, `-` to read it from stdin, or `key=value` pairs. Values are parsed as JSON unless the
     /// tool expects a string
-    #[arg(value_name = "JSON | - | KEY=VALUE")]
+    #[arg(value_name = "JSON | - | KEY=VALUE", add = ArgValueCandidates::new(complete::tool_arguments))]
     arguments: Vec<String>,
     /// Whether a result that is JSON is laid out for reading
     #[arg(skip)]
@@ -62,14 +74,19 @@ pub(crate) struct Call {
 
 impl Call {
     /// Returns a call of the repl, without its tool.
-    pub(super) fn interactive(server: &str, model: Option<String>, allow_secrets: bool) -> Self {
-        let (tool, arguments) = (String::new(), Vec::new());
-        Self { server: server.to_owned(), tool, model, allow_secrets, arguments, is_pretty: true }
+    pub(super) fn interactive(
+        server: &str,
+        model: Option<String>,
+        timeouts: ModelTimeouts,
+        allow_secrets: bool,
+    ) -> Self {
+        let (tool, arguments, save) = (String::new(), Vec::new(), None);
+        Self { server: server.to_owned(), tool, save, model, timeouts, allow_secrets, arguments, is_pretty: true }
     }
 
     /// Sets the tool and its arguments.
-    pub(super) fn of_tool(self, tool: String, arguments: Vec<String>) -> Self {
-        Self { tool, arguments, ..self }
+    pub(super) fn of_tool(&self, tool: String, arguments: Vec<String>) -> Self {
+        Self { tool, arguments, ..self.clone() }
     }
 }
 
@@ -120,8 +137,12 @@ pub(super) async fn call_connected(
 /// Returns who answers the server's questions: the user at the terminal. Arguments on stdin take it from the user.
 pub(super) async fn prompt(globals: &Globals, call: &Call) -> Result<Arc<dyn UserPrompt>, UsageError> {
     let secret_fields = if call.allow_secrets { SecretFields::Allow } else { SecretFields::Refuse };
-    let model = if is_interactive() { choose::for_servers(call.model.as_deref(), globals).await? } else { None };
+    let model = if is_interactive() { sampling_model(globals, call).await? } else { None };
     Ok(Arc::new(ApproveAll(user_prompt(secret_fields, model))))
+}
+
+async fn sampling_model(globals: &Globals, call: &Call) -> Result<Option<Arc<dyn Model>>, UsageError> {
+    choose::for_servers(call.model.as_deref(), call.timeouts.into(), globals).await
 }
 
 /// Reads the arguments from stdin, if they are `-`.
@@ -167,7 +188,7 @@ async fn resolve<'a>(
     if !globals.quiet {
         warn_unknown(call, &entry, &arguments);
     }
-    if globals.verbose
+    if globals.is_verbose()
         && let Some(session) = fleet.session(&status.name)
     {
         print_server_info(&session);
@@ -184,7 +205,7 @@ async fn resolve<'a>(
 
 /// Warns about arguments that the schema does not know. A server may ignore them, and then a misspelled one is lost.
 fn warn_unknown(call: &Call, entry: &Entry, arguments: &Json) {
-    for UnknownArgument { name, near } in arguments::unknown(arguments, &entry.input_schema) {
+    for UnknownArgument { name, near } in arguments::unknown(arguments, &entry.tool.input_schema) {
         term::warning(&format!("{}: `{}` has no argument `{}`", call.server, call.tool, term::name(&name)));
         if let Some(near) = near {
             term::hint(&format!("did you mean `{near}`?"));
@@ -285,6 +306,19 @@ fn unknown_tool(call: &Call, catalog: &Catalog, listed: &Listed<Tool>) -> UsageE
     usage_error(format!("{server}: unknown tool `{tool}`"), Some(&hint))
 }
 
+/// Says where images and audio clips were saved, or how to save them.
+fn report_saved(call: &Call, saved: Option<&[SavedFile]>, output: &ToolOutput) {
+    match saved {
+        Some([]) => term::note(&format!("{}: the result has no image and no audio clip to save", call.server)),
+        Some(files) => files.iter().for_each(|SavedFile { file, mime_type, bytes }| {
+            let kind = term::brief(mime_type, MAX_TYPE_CHARS);
+            term::note(&format!("saved {} ({kind}, {bytes} bytes)", file.display()));
+        }),
+        None if save::count(output) > 0 => term::hint("save the images and audio clips to a directory: --save DIR"),
+        None => {}
+    }
+}
+
 /// The layout of `--json`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -294,6 +328,9 @@ struct JsonResult<'a> {
     tool: &'a str,
     is_error: bool,
     result: &'a Json,
+    /// The files of `--save`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    saved: Option<Vec<SavedFile>>,
 }
 
 /// Lays out a text that is JSON.
@@ -307,8 +344,22 @@ fn pretty(text: String) -> String {
 
 async fn show(globals: &Globals, resolved: &ResolvedCall<'_>, output: &ToolOutput) -> Exit {
     let Call { server, tool, .. } = resolved.call;
+    let saved = match &resolved.call.save {
+        Some(folder) => match save::save(folder, tool, output) {
+            Ok(saved) => Some(saved),
+            Err(reason) => {
+                // The result is data, whatever happens to its files.
+                if !globals.json {
+                    term::out(term::for_stdout(output.text())).await;
+                }
+                return subject(resolved.call).failed(globals, reason, "answered").await;
+            }
+        },
+        None => None,
+    };
     let written = if globals.json {
-        let result = JsonResult { version: 1, server, tool, is_error: output.is_error, result: &output.raw };
+        let is_error = output.is_error;
+        let result = JsonResult { version: 1, server, tool, is_error, result: &output.raw, saved };
         term::redacted_json(&result, &resolved.redactor).await
     } else {
         let text = output.text();
@@ -319,6 +370,7 @@ async fn show(globals: &Globals, resolved: &ResolvedCall<'_>, output: &ToolOutpu
                 let block = malformed.position + 1;
                 term::warning(&format!("{server}: block {block} of the result: {}", malformed.reason));
             }
+            report_saved(resolved.call, saved.as_deref(), output);
         }
         written
     };

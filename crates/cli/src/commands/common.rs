@@ -33,3 +33,10 @@ pub(crate) struct ServerArg {
     #[arg(add = ArgValueCandidates::new(complete::servers))]
     pub(crate) name: String,
 }
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServersArg {
+    /// Server names
+    #[arg(value_name = "NAME", required = true, add = ArgValueCandidates::new(complete::servers))]
+    pub(crate) names: Vec<String>,
+}

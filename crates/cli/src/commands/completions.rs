@@ -1,4 +1,4 @@
-//! `wharf completions` and `wharf man`: generated from the command line's definition.
+//! `wharf completions`: generated from the command line's definition.
 
 use clap_complete::env::Shells;
 
@@ -17,17 +17,6 @@ pub(crate) async fn run(shell: clap_complete::Shell) -> Exit {
         Ok(()) => print(&script).await,
         Err(error) => {
             term::error(&format!("cannot generate the script: {error}"), &[], None);
-            Exit::Failed
-        }
-    }
-}
-
-pub(crate) async fn man(command: clap::Command) -> Exit {
-    let mut page = Vec::new();
-    match clap_mangen::Man::new(command).render(&mut page) {
-        Ok(()) => print(&page).await,
-        Err(error) => {
-            term::error(&format!("cannot generate the manual page: {error}"), &[], None);
             Exit::Failed
         }
     }

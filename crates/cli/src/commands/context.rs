@@ -62,7 +62,7 @@ pub(crate) async fn run(globals: &Globals, context: Context) -> Exit {
                 failure::print_status(status, globals);
             }
             if costs.iter().any(|cost| cost.is_connected) {
-                term::out(text(&costs, window, globals.verbose || context.server.is_some())).await
+                term::out(text(&costs, window, globals.is_verbose() || context.server.is_some())).await
             } else {
                 Exit::Done
             }

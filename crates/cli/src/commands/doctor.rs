@@ -137,7 +137,7 @@ async fn check_all(
 
 async fn check(setup: &Setup, probe: &Probe<'_>, doctor: &Doctor) -> Vec<Finding> {
     let mut findings = start::standing(probe.found, doctor.server.is_some());
-    if probe.found.standing != Eligibility::Ready {
+    if probe.found.eligibility != Eligibility::Ready {
         return findings;
     }
     findings.extend(start::prerequisites(setup, probe));

@@ -138,8 +138,8 @@ fn prepare(globals: &Globals, export: &Export) -> Result<Prepared, UsageError> {
         let name = found.server.name.as_str();
         let target = describe::target(&found.written, &found.server.transport);
         let mut row = ExportRow { name: name.to_owned(), result: "skipped", target, notes: Vec::new() };
-        if found.standing != Eligibility::Ready {
-            row.notes.push(describe::reason(found).unwrap_or_else(|| found.standing.as_str().to_owned()));
+        if found.eligibility != Eligibility::Ready {
+            row.notes.push(describe::reason(found).unwrap_or_else(|| found.eligibility.as_str().to_owned()));
             rows.push(row);
             continue;
         }
@@ -179,7 +179,7 @@ fn default_file(host: ExportHost, setup: &Setup) -> Result<PathBuf, UsageError> 
 /// Returns the named servers, or all that are used.
 fn selected<'a>(setup: &'a Setup, export: &Export) -> Result<Vec<&'a ConfiguredServer>, UsageError> {
     if export.servers.is_empty() {
-        let used = setup.loaded.servers.iter().filter(|found| found.standing == Eligibility::Ready);
+        let used = setup.loaded.servers.iter().filter(|found| found.eligibility == Eligibility::Ready);
         let used: Vec<&ConfiguredServer> = used.collect();
         if used.is_empty() {
             return Err(usage_error("no servers to export".to_owned(), Some("add one: wharf add NAME URL|COMMAND")));

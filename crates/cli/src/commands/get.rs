@@ -7,7 +7,7 @@ use wharf::config::{ConfiguredServer, Eligibility, InvalidEntry, Problem, Transp
 use wharf::fleet::ServerStatus;
 
 use super::server_row::{ServerRow, marked};
-use crate::config::describe::{self, SettingSource};
+use crate::config::describe::{self, SettingSource, WrittenTarget};
 use crate::config::{FleetLifetime, ServerSelection, Setup};
 use crate::error::UsageError;
 use crate::exit::Exit;
@@ -54,7 +54,7 @@ async fn get_server(globals: &Globals, get: &Get) -> Result<Exit, UsageError> {
         return Ok(if invalid.disabled.is_some() { written } else { Exit::Usage });
     }
     let Some(found) = setup.loaded.find(&get.name) else { return Err(setup.unknown_server(&get.name)) };
-    if get.no_connect || found.standing != Eligibility::Ready {
+    if get.no_connect || found.eligibility != Eligibility::Ready {
         return Ok(show(globals, &setup, found, None).await);
     }
     let fleet = setup.open(selection, FleetLifetime::Recheck)?;
@@ -73,7 +73,7 @@ async fn get_server(globals: &Globals, get: &Get) -> Result<Exit, UsageError> {
 
 fn shadowed(setup: &Setup, name: &str) -> Vec<ServerRow> {
     let is_shadowed = |found: &&ConfiguredServer| {
-        found.server.name.as_str() == name && matches!(found.standing, Eligibility::Shadowed { .. })
+        found.server.name.as_str() == name && matches!(found.eligibility, Eligibility::Shadowed { .. })
     };
     setup.loaded.servers.iter().filter(is_shadowed).map(|found| ServerRow::new(found, None)).collect()
 }
@@ -99,7 +99,9 @@ async fn show(globals: &Globals, setup: &Setup, found: &ConfiguredServer, status
     if globals.json {
         return term::json(&details).await;
     }
-    term::out(text(&details, status)).await
+    let key = if details.server.transport == Some(TransportKind::Stdio) { "command" } else { "url" };
+    let target = details.server.target.clone().map(|text| WrittenTarget { key, text });
+    term::out(text(&details, &Vec::from_iter(target), status)).await
 }
 
 async fn show_invalid(globals: &Globals, setup: &Setup, invalid: &InvalidEntry) -> Exit {
@@ -116,10 +118,10 @@ async fn show_invalid(globals: &Globals, setup: &Setup, invalid: &InvalidEntry) 
     if globals.json {
         return term::json(&details).await;
     }
-    term::out(text(&details, None)).await
+    term::out(text(&details, &describe::written_targets(&invalid.target), None)).await
 }
 
-fn text(details: &JsonDetails<'_>, status: Option<&ServerStatus>) -> String {
+fn text(details: &JsonDetails<'_>, targets: &[WrittenTarget], status: Option<&ServerStatus>) -> String {
     let row = &details.server;
     let mut lines = vec![term::name(&row.name)];
     let mut line = |key: &str, value: &str| lines.push(format!("  {key:<10} {}", term::name(value)));
@@ -130,8 +132,8 @@ fn text(details: &JsonDetails<'_>, status: Option<&ServerStatus>) -> String {
     if let Some(transport) = row.transport {
         line("transport", transport.as_str());
     }
-    if let Some(target) = &row.target {
-        line(if row.transport == Some(TransportKind::Stdio) { "command" } else { "url" }, target);
+    for target in targets {
+        line(target.key, &target.text);
     }
     details.env.iter().for_each(|variable| line("env", &variable.to_string()));
     details.headers.iter().for_each(|header| line("header", &header.to_string()));

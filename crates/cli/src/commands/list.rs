@@ -50,7 +50,7 @@ async fn list_servers(globals: &Globals, list: &List) -> Result<Exit, UsageError
     setup.print_problems(|problem| problem.kind != ProblemKind::ServerNotUsed);
     dispatcher::print_problems(&setup);
     let missing = if setup.missing(false).is_empty() { Exit::Done } else { Exit::Usage };
-    let any = setup.loaded.servers.iter().any(|found| !matches!(found.standing, Eligibility::Shadowed { .. }));
+    let any = setup.loaded.servers.iter().any(|found| !matches!(found.eligibility, Eligibility::Shadowed { .. }));
     if list.no_connect || !any {
         return Ok(show(globals, &setup, list, &BTreeMap::new()).await.max(missing));
     }

@@ -14,7 +14,7 @@ const DESCRIPTION_CHARS: usize = 100;
 
 /// Returns a description in one line: whole in a pipe and with `--verbose`, otherwise its beginning.
 pub(super) fn description(text: &str, globals: &Globals) -> String {
-    if globals.verbose || term::terminal_width().is_none() {
+    if globals.is_verbose() || term::terminal_width().is_none() {
         return term::visible(&text.split_whitespace().collect::<Vec<_>>().join(" "));
     }
     term::brief(text, DESCRIPTION_CHARS)

@@ -3,9 +3,6 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::alphabet::STANDARD;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use clap_complete::ArgValueCandidates;
 use serde::{Deserialize, Serialize};
 use wharf::fleet::{Fleet, ListingError};
@@ -17,13 +14,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Subject};
 use crate::globals::Globals;
 use crate::term::{self, StatusLine};
-use crate::{complete, one_shot, output_file};
-
-/// Some servers omit the padding.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
+use crate::{blob, complete, one_shot, output_file};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Binary content is written only to a file or a pipe.\n\n\
@@ -137,10 +128,7 @@ fn parts(result: &Json, uri: &str) -> Result<Vec<Part>, String> {
         let title = raw.mime_type.map(|mime| format!("{title} ({mime})")).unwrap_or(title);
         let body = match (raw.text, raw.blob) {
             (Some(text), _) => Body::Text(text),
-            (None, Some(blob)) => {
-                let blob: String = blob.split_ascii_whitespace().collect();
-                Body::Binary(BASE64.decode(blob).map_err(|error| format!("invalid base64 in `blob`: {error}"))?)
-            }
+            (None, Some(text)) => Body::Binary(blob::decode(&text).map_err(|error| format!("`blob`: {error}"))?),
             (None, None) => return Err("neither `text` nor `blob`".to_owned()),
         };
         Ok(Part { title, body })

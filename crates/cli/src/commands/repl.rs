@@ -3,6 +3,7 @@
 //! At a terminal, a line editor reads commands; Ctrl-C cancels a call, and Ctrl-D leaves. Otherwise the lines of stdin are
 //! a script, and the exit code is that of its first failure.
 
+mod cancel;
 mod command;
 mod history;
 mod line_editor;
@@ -12,6 +13,7 @@ use std::io::{BufRead as _, IsTerminal as _};
 use std::sync::Arc;
 
 use clap_complete::ArgValueCandidates;
+use wharf::fleet::dispatch::UserPrompt;
 use wharf::fleet::{Dispatcher, Fleet, ServerState};
 use wharf::{Session, SessionStatus};
 
@@ -25,8 +27,10 @@ use crate::exit::Exit;
 use crate::failure::Subject;
 use crate::globals::Globals;
 use crate::interrupt::{CancelSignals, Cancellable, guarded_by};
+use crate::models::timeouts::ModelTimeouts;
 use crate::one_shot::connected_server;
 use crate::term::{self, SETTLE_LIMIT};
+use cancel::CancellablePrompt;
 use command::ReplCommand;
 use history::History;
 use line_editor::{LineEditor, TypedLine};
@@ -46,6 +50,8 @@ pub(crate) struct Repl {
     /// API key]
     #[arg(short, long, value_name = "MODEL")]
     model: Option<String>,
+    #[command(flatten)]
+    timeouts: ModelTimeouts,
     /// Let the server ask you for passwords and other secrets; what you type is not shown
     #[arg(long)]
     allow_secrets: bool,
@@ -57,6 +63,9 @@ struct Explorer<'a> {
     server: &'a str,
     fleet: &'a Fleet,
     dispatcher: Dispatcher,
+    questions: Arc<CancellablePrompt>,
+    /// The options of all calls.
+    call: Call,
     progress: Arc<ProgressLine>,
     words: SharedWords,
     /// The number of the connection that was last seen, and whether the server was connected.
@@ -74,14 +83,15 @@ pub(crate) async fn run(globals: &Globals, repl: Repl) -> Exit {
     let progress = Arc::new(ProgressLine::new(globals.quiet));
     let prepared = async {
         let setup = Setup::load_for(globals, ServerSelection::One(&repl.server)).await?;
-        let call = Call::interactive(&repl.server, repl.model.clone(), repl.allow_secrets);
-        let prompt = call::prompt(globals, &call).await?;
+        let call = Call::interactive(&repl.server, repl.model.clone(), repl.timeouts, repl.allow_secrets);
+        let questions = CancellablePrompt::new(call::prompt(globals, &call).await?);
+        let prompt: Arc<dyn UserPrompt> = Arc::clone(&questions) as _;
         let dispatcher = dispatcher(globals, &setup, policy(&setup)?)?.with_user_prompt(Arc::clone(&prompt));
         let dispatcher = dispatcher.with_unlimited_outputs().with_trace(Arc::clone(&progress) as _);
         let fleet = setup.open_for_user(&repl.server, &prompt, FleetLifetime::Session)?;
-        Ok::<_, UsageError>((setup, fleet, dispatcher))
+        Ok::<_, UsageError>((setup, fleet, dispatcher, questions, call))
     };
-    let (setup, fleet, dispatcher) = match prepared.await {
+    let (setup, fleet, dispatcher, questions, call) = match prepared.await {
         Ok(prepared) => prepared,
         Err(error) => return term::usage_error(&error),
     };
@@ -92,6 +102,8 @@ pub(crate) async fn run(globals: &Globals, repl: Repl) -> Exit {
         server: &repl.server,
         fleet: &fleet,
         dispatcher,
+        questions,
+        call,
         progress,
         words: words.clone(),
         epoch: 0,
@@ -142,6 +154,7 @@ async fn interactive(mut explorer: Explorer<'_>, mut signals: CancelSignals, edi
             Cancellable::Done(Next::Continue(_)) => {}
             Cancellable::Done(Next::Quit) => return Exit::Done,
             Cancellable::Canceled => {
+                explorer.questions.cancel();
                 explorer.progress.clear();
                 term::note("canceled");
             }
@@ -281,7 +294,7 @@ impl Explorer<'_> {
             ReplCommand::Resources => resources::list(fleet, globals).await,
             ReplCommand::Read(uri) => read::read_from(fleet, globals, &read::Read::of(self.server, &uri)).await,
             ReplCommand::Call { tool, arguments } => {
-                let call = Call::interactive(self.server, None, false).of_tool(tool, arguments);
+                let call = self.call.of_tool(tool, arguments);
                 call::call_connected(globals, &call, fleet, &self.dispatcher, &self.progress).await
             }
         }

@@ -19,8 +19,8 @@ use std::time::Duration;
 use wharf::agent::middleware::Middleware;
 use wharf::agent::models::ModelConfig;
 use wharf::agent::{
-    Agent, AgentResult, Checkpoint as _, CheckpointFile, EventSink, Model, OnCheckpointFailure, Run as AgentRun,
-    RunEnd, ServerSummary,
+    Agent, AgentResult, Checkpoint as _, CheckpointFile, EventSink, Model, ModelErrorKind, OnCheckpointFailure,
+    Run as AgentRun, RunEnd, ServerSummary,
 };
 use wharf::fleet::{Dispatcher, Fleet, FleetTools, ServerState, ServerStatus};
 use wharf::{Message, Redactor, Role};
@@ -71,7 +71,7 @@ struct Tooling<'a> {
 }
 
 pub(crate) async fn run(globals: &Globals, mut run: Run) -> Exit {
-    match prompt::read(&run, globals).await {
+    match prompt::read(&run).await {
         Ok(prompt) => run.prompt = prompt,
         Err(error) => return term::usage_error(&error),
     }
@@ -246,7 +246,10 @@ async fn converse(
     }
     result.servers = fleet.statuses().iter().map(server_status).collect();
     let mut exit = exit_of(&result);
-    if let Err(message) = record_mode.finish() {
+    let recorded = record_mode.finish();
+    // What diverges from a recording fails in the run, too, and is reported once.
+    screen.set_reported(recorded.is_err() && record_mode.is_replay());
+    if let Err(message) = recorded {
         term::error(&message, &[], Some("record it again with --record, or undo what changed"));
         exit = exit.max(Exit::Failed);
     }
@@ -270,6 +273,8 @@ fn exit_of(result: &AgentResult) -> Exit {
         RunEnd::Completed if result.limit_reached => Exit::Failed,
         RunEnd::Completed if result.final_response.is_some() => Exit::Done,
         RunEnd::Cancelled => Exit::Interrupted,
+        // Like a missing key.
+        RunEnd::ModelFailed(ref error) if error.kind == ModelErrorKind::Auth => Exit::Usage,
         _ => Exit::Failed,
     }
 }

@@ -67,9 +67,9 @@ impl ServerRow {
     /// A configured server. Its status counts only if no other server replaces it.
     pub(super) fn new(found: &ConfiguredServer, status: Option<&ServerStatus>) -> Self {
         let server = &found.server;
-        let is_replaced = matches!(found.standing, Eligibility::Shadowed { .. } | Eligibility::Duplicate { .. });
+        let is_replaced = matches!(found.eligibility, Eligibility::Shadowed { .. } | Eligibility::Duplicate { .. });
         let status = if is_replaced { None } else { status };
-        let state = status.map_or_else(|| initial_state(&found.standing), |status| status.state);
+        let state = status.map_or_else(|| initial_state(&found.eligibility), |status| status.state);
         let reason = match status {
             Some(status) => status.reason.as_ref().map(StateReason::to_string),
             None => describe::reason(found).or(Some("not connected".to_owned())),
@@ -82,10 +82,10 @@ impl ServerRow {
             reason,
             tools: status.map_or(0, |status| status.tools),
             required: status.map_or(server.settings.required, |status| status.required),
-            standing: found.standing.as_str(),
+            standing: found.eligibility.as_str(),
             target: Some(describe::target(&found.written, &server.transport)),
             origin: server.origin.clone(),
-            usability: Usability::from(&found.standing),
+            usability: Usability::from(&found.eligibility),
             crash_cause: status.and_then(ServerStatus::error).and_then(failure::crash_cause),
             hidden_tools: 0,
             accepts_sign_in: !has_authorization(&server.transport),
@@ -108,7 +108,7 @@ impl ServerRow {
             tools: 0,
             required: entry.required,
             standing: if entry.disabled.is_some() { "disabled" } else { "broken" },
-            target: None,
+            target: describe::written_targets(&entry.target).into_iter().next().map(|target| target.text),
             origin: Some(entry.origin.clone()),
             usability: if entry.disabled.is_some() { Usability::Unused } else { Usability::Invalid },
             crash_cause: None,

@@ -1,11 +1,11 @@
 //! `wharf enable` and `wharf disable`: stored in the local scope, so that other users are not affected.
 
-use serde_json::json;
+use serde::Serialize;
 use wharf::ServerName;
 use wharf::config::Editor;
 use wharf::fleet::Scope;
 
-use super::common::ServerArg;
+use super::common::ServersArg;
 use super::server_row::ServerRow;
 use crate::config::writing::WriteError;
 use crate::config::{Setup, describe};
@@ -19,45 +19,72 @@ pub(crate) enum Switch {
     Off,
 }
 
-pub(crate) async fn run(globals: &Globals, server: ServerArg, switch: Switch) -> Exit {
-    let name = &server.name;
-    let (standing, reason) = match set(globals, name, switch) {
-        Ok(state) => state,
+/// The layout of `--json`.
+#[derive(Serialize)]
+struct JsonSwitched {
+    version: u32,
+    servers: Vec<Switched>,
+}
+
+/// A server after it was enabled or disabled.
+#[derive(Serialize)]
+struct Switched {
+    name: String,
+    standing: &'static str,
+    /// Why it is not used.
+    reason: Option<String>,
+}
+
+pub(crate) async fn run(globals: &Globals, servers: ServersArg, switch: Switch) -> Exit {
+    let servers = match set(globals, &servers.names, switch) {
+        Ok(servers) => servers,
         Err(error) => return error.report(),
     };
     if globals.json {
-        let result = json!({ "version": 1, "name": name, "standing": standing, "reason": reason });
-        return term::json(&result).await;
+        return term::json(&JsonSwitched { version: 1, servers }).await;
     }
     if !globals.quiet {
-        let verb = if switch == Switch::On { "enabled" } else { "disabled" };
-        term::note(&format!("{verb} `{name}` for you in this project"));
-        match reason {
-            Some(reason) if switch == Switch::On => term::warning(&format!("`{name}` is still not used: {reason}")),
-            None if switch == Switch::Off => term::warning(&format!("`{name}` is still used")),
-            _ => {}
+        for server in &servers {
+            report(server, switch);
         }
     }
     Exit::Done
 }
 
-/// Enables or disables a server, and returns its standing and why it is not used.
-fn set(globals: &Globals, name: &str, switch: Switch) -> Result<(&'static str, Option<String>), WriteError> {
-    let setup = Setup::read(globals)?;
-    if !setup.names().contains(&name) {
-        return Err(setup.unknown_server(name).into());
+fn report(Switched { name, reason, .. }: &Switched, switch: Switch) {
+    let verb = if switch == Switch::On { "enabled" } else { "disabled" };
+    term::note(&format!("{verb} `{name}` for you in this project"));
+    match reason {
+        Some(reason) if switch == Switch::On => term::warning(&format!("`{name}` is still not used: {reason}")),
+        None if switch == Switch::Off => term::warning(&format!("`{name}` is still used")),
+        _ => {}
     }
-    let parsed: ServerName = name.parse()?;
+}
+
+/// Enables or disables servers, all or none.
+fn set(globals: &Globals, names: &[String], switch: Switch) -> Result<Vec<Switched>, WriteError> {
+    let setup = Setup::read(globals)?;
     let mut editor = Editor::open(setup.paths.of(Scope::Local)?, Scope::Local)?;
-    match switch {
-        Switch::On => editor.enable(&parsed),
-        Switch::Off => editor.disable(&parsed),
-    }?;
+    for name in names {
+        if !setup.names().contains(&name.as_str()) {
+            return Err(setup.unknown_server(name).into());
+        }
+        let parsed: ServerName = name.parse()?;
+        match switch {
+            Switch::On => editor.enable(&parsed),
+            Switch::Off => editor.disable(&parsed),
+        }?;
+    }
     editor.save()?;
     let setup = Setup::read(globals)?;
-    if let Some(found) = setup.loaded.find(name) {
-        return Ok((found.standing.as_str(), describe::reason(found)));
-    }
-    let row = setup.loaded.find_broken(name).map(ServerRow::invalid);
-    Ok(row.map_or(("broken", None), |row| (row.standing, row.reason)))
+    let switched = |name: &String| {
+        let (standing, reason) = if let Some(found) = setup.loaded.find(name) {
+            (found.eligibility.as_str(), describe::reason(found))
+        } else {
+            let row = setup.loaded.find_broken(name).map(ServerRow::invalid);
+            row.map_or(("broken", None), |row| (row.standing, row.reason))
+        };
+        Switched { name: name.clone(), standing, reason }
+    };
+    Ok(names.iter().map(switched).collect())
 }

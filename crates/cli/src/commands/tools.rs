@@ -68,11 +68,11 @@ async fn show(fleet: &Fleet, statuses: &[ServerStatus], globals: &Globals) -> Ex
     for ServerStatus { name, .. } in statuses {
         let (Some(session), Some(listed)) = (fleet.session(name), fleet.listed(name)) else { continue };
         connected = true;
-        if globals.verbose {
+        if globals.is_verbose() {
             print_server_info(&session);
         }
         if !globals.quiet {
-            print_notes(name, &listed, &catalog, globals.verbose);
+            print_notes(name, &listed, &catalog, globals.is_verbose());
         }
     }
     let rows: Vec<Vec<String>> = catalog.entries().iter().map(|entry| row(entry, globals)).collect();
@@ -83,7 +83,7 @@ async fn show(fleet: &Fleet, statuses: &[ServerStatus], globals: &Globals) -> Ex
         return Exit::Done;
     }
     let head = ["server", "tool", "description", "arguments", "hints", "name for models"];
-    term::out(term::table(&head[..if globals.verbose { 6 } else { 3 }], rows)).await
+    term::out(term::table(&head[..if globals.is_verbose() { 6 } else { 3 }], rows)).await
 }
 
 fn row(entry: &Entry, globals: &Globals) -> Vec<String> {
@@ -92,7 +92,7 @@ fn row(entry: &Entry, globals: &Globals) -> Vec<String> {
     let description =
         if lint::is_undescribed(entry) { String::new() } else { description(&entry.description, globals) };
     let mut row = vec![server, term::name(&entry.tool.name), description];
-    if globals.verbose {
+    if globals.is_verbose() {
         row.extend([term::name(&signature::arguments(entry)), hints(entry.hints), entry.name.to_string()]);
     }
     row

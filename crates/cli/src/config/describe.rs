@@ -17,14 +17,8 @@ const HIDDEN: &str = "…";
 
 /// Returns a server's command line or URL.
 pub(crate) fn target(written: &RawEntry, transport: &TransportConfig) -> String {
-    let written = serde_json::to_value(written).unwrap_or_default();
-    let text = |key: &str| written[key].as_str();
-    if let Some(command) = text("command") {
-        let args = written["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        return command_line(std::iter::once(command).chain(args));
-    }
-    if let Some(url) = text("url") {
-        return display_url(url);
+    if let Some(target) = written_targets(written).into_iter().next() {
+        return target.text;
     }
     match transport {
         TransportConfig::Stdio(stdio) => stdio_command(stdio),
@@ -34,6 +28,31 @@ pub(crate) fn target(written: &RawEntry, transport: &TransportConfig) -> String 
         }
         TransportConfig::Custom(name, _) => term::name(name),
     }
+}
+
+/// What an entry starts or connects to.
+pub(crate) struct WrittenTarget {
+    /// The key of the entry.
+    pub(crate) key: &'static str,
+    /// The command line or the URL, without secrets.
+    pub(crate) text: String,
+}
+
+/// Returns the command line and the URL of an entry, as far as they are texts. An invalid entry may have both, and a list
+/// as its command.
+pub(crate) fn written_targets(written: &RawEntry) -> Vec<WrittenTarget> {
+    let written = serde_json::to_value(written).unwrap_or_default();
+    let words = |key: &str| written[key].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let command: Vec<&str> = written["command"].as_str().into_iter().chain(words("command")).collect();
+    let mut targets = Vec::new();
+    if !command.is_empty() {
+        let text = command_line(command.into_iter().chain(words("args")));
+        targets.push(WrittenTarget { key: "command", text });
+    }
+    if let Some(url) = written["url"].as_str() {
+        targets.push(WrittenTarget { key: "url", text: display_url(url) });
+    }
+    targets
 }
 
 fn stdio_command(stdio: &StdioConfig) -> String {
@@ -171,7 +190,7 @@ fn referenced_variables(text: &str) -> Vec<String> {
 /// Returns why a server is not used; `None` if it is.
 pub(crate) fn reason(found: &ConfiguredServer) -> Option<String> {
     let name = &found.server.name;
-    Some(match &found.standing {
+    Some(match &found.eligibility {
         Eligibility::Ready => return None,
         Eligibility::NeedsApproval(_) => format!("needs approval: wharf approve {name}"),
         Eligibility::ApprovalChanged(_) => format!("changed since approval: wharf approve {name}"),

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use wharf::config::{Problem, RawSetting, Severity};
 use wharf::fleet::dispatch::{
@@ -66,7 +67,7 @@ impl DispatcherSettings {
             let read = command_hooks(&setting.value, &hook_environment(setting)).map_err(|error| {
                 usage_error(format!("{}: invalid hooks: {error}", place(setting)), Some(INVALID_HOOK))
             })?;
-            if globals.verbose {
+            if globals.is_verbose() {
                 read.notes.iter().for_each(|note| term::note(&format!("{}: {note}", place(setting))));
             }
             hooks.extend(read.hooks);
@@ -183,6 +184,10 @@ impl UserPrompt for ApproveAll {
 
     fn capabilities(&self) -> ClientCapabilities {
         self.0.capabilities()
+    }
+
+    fn time_asked(&self) -> Duration {
+        self.0.time_asked()
     }
 }
 

@@ -277,7 +277,7 @@ impl Setup {
 /// Returns a server as the fleet gets it; `None` if another server replaces it.
 fn spec(found: &ConfiguredServer) -> Option<ServerSpec> {
     let reason = describe::reason(found).unwrap_or_default();
-    let disabled = match &found.standing {
+    let disabled = match &found.eligibility {
         Eligibility::Ready => None,
         Eligibility::NeedsApproval(_) | Eligibility::ApprovalChanged(_) => Some(DisabledReason::Approval(reason)),
         Eligibility::Disabled(_) => Some(match found.lock {

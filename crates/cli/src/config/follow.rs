@@ -116,11 +116,13 @@ mod tests {
     use super::*;
     use crate::globals::Globals;
 
-    /// Describes the servers, and what holds them back.
+    /// Describes the servers, and why they are disabled.
     fn describe(specs: &[ServerSpec]) -> String {
         let one = |spec: &ServerSpec| match &spec.disabled {
             None => spec.server.name.to_string(),
-            Some(hold) => format!("{} {}", spec.server.name, format!("{hold:?}").split('(').next().unwrap_or_default()),
+            Some(reason) => {
+                format!("{} {}", spec.server.name, format!("{reason:?}").split('(').next().unwrap_or_default())
+            }
         };
         specs.iter().map(one).collect::<Vec<_>>().join(", ")
     }

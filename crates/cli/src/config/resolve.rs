@@ -15,7 +15,7 @@ pub(super) fn usable_server(loaded: &Loaded, name: &str) -> Result<Server, Usage
     let found = find(loaded, name)?;
     let approve = format!("review and approve it: wharf approve {name}");
     let error = |message: String| Err(usage_error(message, None));
-    match &found.standing {
+    match &found.eligibility {
         Eligibility::Ready => Ok(found.server.clone()),
         Eligibility::NeedsApproval(_) => {
             Err(usage_error(format!("server `{name}` of this project needs your approval"), Some(&approve)))
@@ -50,7 +50,7 @@ pub(super) fn unknown_server(loaded: &Loaded, name: &str) -> UsageError {
 
 /// Returns the names of all servers, sorted.
 pub(super) fn server_names(loaded: &Loaded) -> Vec<&str> {
-    let servers = loaded.servers.iter().filter(|found| !matches!(found.standing, Eligibility::Shadowed { .. }));
+    let servers = loaded.servers.iter().filter(|found| !matches!(found.eligibility, Eligibility::Shadowed { .. }));
     let names = servers.map(|found| found.server.name.as_str());
     let mut names: Vec<&str> = names.chain(loaded.broken.iter().map(|broken| broken.name.as_str())).collect();
     names.sort_unstable();
@@ -66,7 +66,7 @@ pub(super) fn invalid_entry(broken: &InvalidEntry) -> UsageError {
 
 /// Whether a user can enable a disabled server: not if the organization disabled it.
 pub(crate) fn can_be_enabled(found: &ConfiguredServer) -> bool {
-    match found.standing {
+    match found.eligibility {
         Eligibility::Disabled(DisabledBy::Entry) => found.server.scope != Scope::Enterprise,
         Eligibility::Disabled(DisabledBy::List(scope)) => scope != Scope::Enterprise,
         _ => false,

@@ -166,7 +166,7 @@ impl Setup {
     /// Checks that the command line fits the configuration.
     fn check(&self) -> Result<(), UsageError> {
         let Loaded { servers, broken, .. } = &self.loaded;
-        for ConfiguredServer { server, standing, .. } in
+        for ConfiguredServer { server, eligibility, .. } in
             servers.iter().filter(|found| found.server.scope == Scope::Dynamic)
         {
             let configured = |found: &&ConfiguredServer| {
@@ -183,7 +183,7 @@ impl Setup {
                     Some("choose another name, or ignore configured servers with --only-mcp"),
                 ));
             }
-            if let Eligibility::Refused(reason) = standing {
+            if let Eligibility::Refused(reason) = eligibility {
                 return Err(usage_error(format!("server `{}` is not allowed: {reason}", server.name), None));
             }
         }
@@ -192,7 +192,8 @@ impl Setup {
 
     /// Prints some problems of the configuration: errors always, warnings unless `--quiet`, notes with `--verbose`.
     pub(crate) fn print_problems(&self, is_wanted: impl Fn(&Problem) -> bool) {
-        let Globals { quiet, verbose, .. } = self.globals;
+        let Globals { quiet, .. } = self.globals;
+        let verbose = self.is_verbose();
         if !quiet {
             self.warnings.iter().for_each(|warning| term::warning(warning));
         }
@@ -210,7 +211,7 @@ impl Setup {
     }
 
     pub(crate) fn is_verbose(&self) -> bool {
-        self.globals.verbose
+        self.globals.is_verbose()
     }
 
     /// Whether the configured servers were left out.

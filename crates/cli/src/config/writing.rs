@@ -151,12 +151,10 @@ pub(crate) fn outcome(globals: &Globals, read: &ReadServer, file: WrittenFile) -
     let scope = server.scope;
     let mut setup = Setup::read(globals)?;
     let mine = |found: &&ConfiguredServer| found.server.name == server.name && found.server.scope == scope;
-    let waiting = setup
-        .loaded
-        .servers
-        .iter()
-        .find(mine)
-        .filter(|found| matches!(found.standing, Eligibility::NeedsApproval(_) | Eligibility::ApprovalChanged(_)));
+    let waiting =
+        setup.loaded.servers.iter().find(mine).filter(|found| {
+            matches!(found.eligibility, Eligibility::NeedsApproval(_) | Eligibility::ApprovalChanged(_))
+        });
     let mut approved = false;
     let broken = setup.loaded.broken.iter().find(|broken| broken.name == server.name.as_str() && broken.scope == scope);
     let is_broken = broken.is_some();
@@ -167,7 +165,7 @@ pub(crate) fn outcome(globals: &Globals, read: &ReadServer, file: WrittenFile) -
     }
     let servers = &setup.loaded.servers;
     let hidden = |found: &&ConfiguredServer| {
-        found.server.name == server.name && found.standing == Eligibility::Shadowed { by: scope }
+        found.server.name == server.name && found.eligibility == Eligibility::Shadowed { by: scope }
     };
     let found = servers.iter().find(mine);
     Ok(WriteOutcome {
@@ -178,7 +176,7 @@ pub(crate) fn outcome(globals: &Globals, read: &ReadServer, file: WrittenFile) -
         file: file.path,
         replaced: file.replaced,
         standing: match found {
-            Some(found) => found.standing.as_str(),
+            Some(found) => found.eligibility.as_str(),
             // Its problems were printed before.
             None if is_broken => "broken",
             None => "ready",

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use wharf::agent::models::{Interface, InvalidModel, ModelConfig, ModelSpec, Providers, ResolvedModel, Unavailable};
+use wharf::agent::models::{
+    Interface, InvalidModel, ModelConfig, ModelSpec, ProviderTimeouts, Providers, ResolvedModel, Unavailable,
+};
 use wharf::agent::{Embedder, Manual, Model, Scripted};
 use wharf::{HttpClient, Secret};
 
@@ -35,6 +37,7 @@ pub(crate) struct ModelChoice<'a> {
     /// Whether no fallback is used for an unavailable model.
     pub(crate) is_exact: bool,
     pub(crate) trust: Trust,
+    pub(crate) timeouts: ProviderTimeouts,
 }
 
 /// Returns a model.
@@ -44,7 +47,7 @@ pub(crate) async fn model(choice: ModelChoice<'_>, globals: &Globals) -> Result<
     let get = |name: &str| key_variable(config, name);
     let http = |url: &str| client(url).map_err(|error| error.message);
     let emulate_tools = choice.emulate_tools || config.is_some_and(|config| config.emulate_tools);
-    let providers = Providers { variable: &get, http: &http, emulate_tools };
+    let providers = Providers { variable: &get, http: &http, emulate_tools, timeouts: choice.timeouts };
     let invalid = |error: InvalidModel| usage_error(error.to_string(), Some(&error.hint));
     let spec = match (config, choice.name) {
         (Some(config), _) => config.spec().map_err(invalid)?,
@@ -73,18 +76,32 @@ pub(crate) async fn model(choice: ModelChoice<'_>, globals: &Globals) -> Result<
 }
 
 /// Returns the model for completions that servers request: the given one, or one that the environment configures, if any.
-pub(crate) async fn for_servers(name: Option<&str>, globals: &Globals) -> Result<Option<Arc<dyn Model>>, UsageError> {
-    let choice =
-        |name| ModelChoice { config: None, name: Some(name), emulate_tools: false, is_exact: true, trust: Trust::Ask };
+pub(crate) async fn for_servers(
+    name: Option<&str>,
+    timeouts: ProviderTimeouts,
+    globals: &Globals,
+) -> Result<Option<Arc<dyn Model>>, UsageError> {
+    let choice = |name| ModelChoice {
+        config: None,
+        name: Some(name),
+        emulate_tools: false,
+        is_exact: true,
+        trust: Trust::Ask,
+        timeouts,
+    };
     if let Some(name) = name {
         return model(choice(name), globals).await.map(Some);
     }
     let from_env = |name: &str| variable(&[name]);
     let http = |url: &str| client(url).map_err(|error| error.message);
-    let providers = Providers { variable: &from_env, http: &http, emulate_tools: false };
+    let providers = Providers { variable: &from_env, http: &http, emulate_tools: false, timeouts };
     let Some(name) = named(None).or_else(|| providers.pick().map(|spec| spec.to_string())) else { return Ok(None) };
     // A model that the command may not even need must not stop it.
-    Ok(model(choice(&name), globals).await.ok())
+    let chosen = model(choice(&name), globals).await;
+    if let (Err(error), false) = (&chosen, globals.quiet) {
+        term::warning(&format!("servers get no completions: {}", error.message));
+    }
+    Ok(chosen.ok())
 }
 
 /// Returns an embedding model. The rules for its key are those of other models.
@@ -92,7 +109,8 @@ pub(crate) fn embedder(choice: ModelChoice<'_>, globals: &Globals) -> Result<Arc
     check_key(choice, globals)?;
     let get = |name: &str| key_variable(choice.config, name);
     let http = |url: &str| client(url).map_err(|error| error.message);
-    let providers = Providers { variable: &get, http: &http, emulate_tools: false };
+    let timeouts = choice.timeouts;
+    let providers = Providers { variable: &get, http: &http, emulate_tools: false, timeouts };
     let invalid = |error: InvalidModel| usage_error(error.to_string(), Some(&error.hint));
     let spec = match choice.config {
         Some(config) => config.spec().map_err(invalid)?,

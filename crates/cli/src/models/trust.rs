@@ -17,7 +17,6 @@ use crate::error::{UsageError, usage_error};
 use crate::globals::Globals;
 use crate::term;
 use crate::term::prompt::is_interactive;
-use crate::term::review::Decision;
 
 /// How far files are trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +115,7 @@ pub(crate) fn check_servers(setup: &Setup, trust: Trust, found: &DeclaredServers
                 return Err(usage_error(message, Some(hint)));
             }
             term::review::show(&approval, term::review::Detail::Short);
-            if !term::review::ask(&approval, Decision::Approve, "pass --trust")? {
+            if !term::review::ask(&approval, "pass --trust")? {
                 return Err(usage_error(format!("server `{}` was not approved", approval.name), None));
             }
             store(setup, &origin, read)?;

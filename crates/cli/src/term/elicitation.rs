@@ -135,7 +135,7 @@ impl Form<'_> {
             filled.remove(*name);
         }
         let default = filled.get(*name).map(|value| format!(" [{}]", shown_default(value))).unwrap_or_default();
-        let question = if choices.is_empty() || *is_secret {
+        let question = if choices.is_empty() {
             format!("{}{default}", label(field))
         } else {
             self.say(&label(field));
@@ -205,8 +205,11 @@ fn is_accepted(field: &FormField<'_>, value: &Value) -> bool {
     }
     let is_choice = |value: &Value| field.choices.iter().any(|choice| choice.value == *value);
     match value {
-        Value::Array(values) => values.iter().all(is_choice),
-        value => is_choice(value),
+        Value::Array(values) => {
+            let is_valid = field_value::is_list(field.schema) && field_value::check(field.schema, value).is_ok();
+            is_valid && values.iter().all(is_choice)
+        }
+        value => !field_value::is_list(field.schema) && is_choice(value),
     }
 }
 

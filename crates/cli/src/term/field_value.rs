@@ -78,7 +78,7 @@ fn chosen<'a>(choices: &'a [Choice], typed: &str) -> Option<&'a Value> {
     choices.get(number.checked_sub(1)?).map(|choice| &choice.value)
 }
 
-/// Whether a field takes several values.
+/// Whether a field accepts several values.
 pub(super) fn is_list(field: &Value) -> bool {
     schema_accepts(field, "array")
 }
@@ -117,15 +117,13 @@ fn is_within(field: &Value, [least, most]: [&str; 2], number: f64) -> bool {
 
 /// Describes what a field accepts: its types, its format and its limits.
 pub(super) fn expected(field: &Value) -> String {
-    if let Some(format) = field["format"].as_str().and_then(field_format::description) {
-        return format.to_owned();
-    }
+    let format = field["format"].as_str().and_then(field_format::description);
     let kinds = KINDS.iter().filter(|(kind, _)| schema_accepts(field, kind)).map(|(_, text)| *text);
     let kinds: Vec<&str> = kinds.collect();
     if kinds.is_empty() {
         return "of a type that cannot be typed".to_owned();
     }
-    let kinds = kinds.join(" or ");
+    let kinds = format.map_or_else(|| kinds.join(" or "), str::to_owned);
     let limits = [
         range(field, ["minimum", "maximum"], ""),
         range(field, ["minLength", "maxLength"], " characters"),

@@ -6,6 +6,7 @@ use rustix::termios::tcgetwinsize;
 use wharf::config::{Problem, Severity};
 
 use super::line_quoter;
+use super::reported;
 use super::style::{BOLD, CYAN, DIM, RED, YELLOW};
 use super::text::{name, visible};
 use super::wrap::{self, columns, filled};
@@ -37,6 +38,7 @@ pub(crate) fn stderr_width() -> Option<usize> {
 
 /// Prints an error, the server's last lines and a hint.
 pub(crate) fn error(message: &str, quoted: &[QuotedLine], hint: Option<&str>) {
+    reported::add_error(message, hint);
     err(&format!("{RED}error:{RED:#} {}", fitting(message, "error: ")));
     quote(quoted);
     if let Some(text) = hint {

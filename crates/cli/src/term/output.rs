@@ -8,6 +8,7 @@ use wharf::Redactor;
 use super::json_line::json_line;
 use super::line_quoter::unlabeled;
 use super::message::error;
+use super::reported;
 use super::text::plain;
 use crate::exit::Exit;
 
@@ -21,6 +22,7 @@ pub(crate) async fn out(mut text: String) -> Exit {
 ///
 /// A blocking thread writes them: a pipe that is not read must not keep us from handling Ctrl-C.
 pub(crate) async fn exactly(bytes: Vec<u8>) -> Exit {
+    reported::set_output();
     let write = move || {
         let mut stdout = std::io::stdout().lock();
         stdout.write_all(&bytes).and_then(|()| stdout.flush())

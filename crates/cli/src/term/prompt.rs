@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Semaphore;
 use wharf::agent::Model;
-use wharf::fleet::dispatch::{ApprovalAnswer, NoUserPrompt, Question, QuestionKind, UserAnswer, UserPrompt};
+use wharf::fleet::dispatch::{
+    ApprovalAnswer, NoUserPrompt, Question, QuestionKind, TimedPrompt, UserAnswer, UserPrompt,
+};
 use wharf::{BoxFuture, ClientCapabilities, Refusal};
 
 use super::approval::approve;
@@ -62,7 +64,8 @@ pub(crate) fn is_interactive() -> bool {
 /// completions, which the user reviews.
 pub(crate) fn user_prompt(secret_fields: SecretFields, model: Option<Arc<dyn Model>>) -> Arc<dyn UserPrompt> {
     if is_interactive() {
-        Arc::new(TerminalPrompt { turn: Semaphore::new(1), secret_fields, model })
+        let terminal = TerminalPrompt { turn: Semaphore::new(1), secret_fields, model };
+        Arc::new(TimedPrompt::new(Arc::new(terminal)))
     } else {
         Arc::new(NoTerminal)
     }

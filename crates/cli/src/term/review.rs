@@ -140,26 +140,67 @@ fn summary(approval: &Approval, width: usize) -> Vec<String> {
     parts.into_iter().filter_map(row).collect()
 }
 
-/// What the user is asked to do with a server.
+/// What the user decides about a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
+    Yes,
+    No,
+    /// Yes, and so for all that follow.
+    All,
+    /// No, and no further questions.
+    Quit,
+}
+
+/// Whether more servers follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Position {
+    Last,
+    MoreFollow,
+}
+
+/// Why the user is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
     Approve,
     Add,
 }
 
-/// Asks the user, which needs a terminal. `without_terminal` is the hint where none exists.
-pub(crate) fn ask(approval: &Approval, decision: Decision, without_terminal: &str) -> Result<bool, UsageError> {
+/// Asks the user whether to add a server, which needs a terminal. `without_terminal` is the hint where none exists.
+pub(crate) fn ask_to_add(approval: &Approval, without_terminal: &str) -> Result<bool, UsageError> {
+    Ok(decide(approval, Purpose::Add, without_terminal, Position::Last)? == Decision::Yes)
+}
+
+/// Asks the user about one server, which needs a terminal. `without_terminal` is the hint where none exists.
+pub(crate) fn ask(approval: &Approval, without_terminal: &str) -> Result<bool, UsageError> {
+    Ok(ask_about(approval, without_terminal, Position::Last)? == Decision::Yes)
+}
+
+/// Like [`ask`], for one of several servers: if more follow, one answer can decide about all of them.
+pub(crate) fn ask_about(
+    approval: &Approval,
+    without_terminal: &str,
+    position: Position,
+) -> Result<Decision, UsageError> {
+    decide(approval, Purpose::Approve, without_terminal, position)
+}
+
+fn decide(
+    approval: &Approval,
+    purpose: Purpose,
+    without_terminal: &str,
+    position: Position,
+) -> Result<Decision, UsageError> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() || !std::io::stderr().is_terminal() {
-        let message = match decision {
-            Decision::Approve => format!("cannot ask for approval of `{}` without a terminal", approval.name),
-            Decision::Add => format!("cannot ask whether to add `{}` without a terminal", approval.name),
+        let message = match purpose {
+            Purpose::Approve => format!("cannot ask for approval of `{}` without a terminal", approval.name),
+            Purpose::Add => format!("cannot ask whether to add `{}` without a terminal", approval.name),
         };
         return Err(usage_error(message, Some(without_terminal)));
     }
-    let verb = match decision {
-        Decision::Approve => "Approve?",
-        Decision::Add => "Add it?",
+    let verb = match purpose {
+        Purpose::Approve => "Approve?",
+        Purpose::Add => "Add it?",
     };
     let mut is_cut = shortened(&reviewed(approval)).is_cut || shortened(&changes(approval)).is_cut;
     loop {
@@ -167,19 +208,26 @@ pub(crate) fn ask(approval: &Approval, decision: Decision, without_terminal: &st
         for row in summary(approval, stderr_width().unwrap_or(DEFAULT_WIDTH)) {
             line(&row);
         }
-        let choices = if is_cut { "[y/N, s shows everything]" } else { "[y/N]" };
+        let choices = match (position, is_cut) {
+            (Position::Last, false) => "[y/N]",
+            (Position::Last, true) => "[y/N, s shows everything]",
+            (Position::MoreFollow, false) => "[y]es, [N]o, [a]ll, [q]uit:",
+            (Position::MoreFollow, true) => "[y]es, [N]o, [a]ll, [q]uit, [s]how everything:",
+        };
         let mut stderr = anstream::stderr();
         let _ = write!(stderr, "{verb} {choices} ").and_then(|()| stderr.flush());
         let mut answer = String::new();
         let read = stdin.read_line(&mut answer);
         read.map_err(|error| usage_error(format!("cannot read stdin: {error}"), None))?;
         match answer.trim().to_lowercase().as_str() {
-            "y" | "yes" => return Ok(true),
+            "y" | "yes" => return Ok(Decision::Yes),
+            "a" | "all" if position == Position::MoreFollow => return Ok(Decision::All),
+            "q" | "quit" if position == Position::MoreFollow => return Ok(Decision::Quit),
             "s" | "show" if is_cut => {
                 is_cut = false;
                 show(approval, Detail::Whole);
             }
-            _ => return Ok(false),
+            _ => return Ok(Decision::No),
         }
     }
 }

@@ -5,7 +5,7 @@ use wharf::{Json, Refusal, ServerName};
 
 use super::elicitation::Form;
 use super::shortened::{Line, ends, shortened};
-use super::text::{counted, name};
+use super::text::{counted, name, with_visible_blanks};
 use crate::sampling::SamplingRequest;
 
 /// Asks the user before a request is sent to the model, and before the answer is sent to the server.
@@ -18,7 +18,11 @@ pub(super) async fn answer(server: &ServerName, request: &Json, model: &dyn Mode
     if !is_confirmed(&form, &messages, "send this to the model?").await {
         return Err(Refusal("the user declined the request".to_owned()));
     }
-    let completion = request.complete(model).await.inspect_err(|refusal| form.say(&refusal.0))?;
+    let completion = request.complete(model).await.map_err(|error| {
+        // The text of the provider may name an account, which is none of the server's business.
+        form.say(&format!("the model failed: {error}"));
+        Refusal("the model failed".to_owned())
+    })?;
     let answer = [Text { label: "answer", text: completion.text.clone() }];
     if !is_confirmed(&form, &answer, "send this to the server?").await {
         return Err(Refusal("the user declined the answer".to_owned()));
@@ -45,6 +49,11 @@ async fn is_confirmed(form: &Form<'_>, texts: &[Text], question: &str) -> bool {
     }
 }
 
+/// Returns a text without line breaks and long blanks, with which it could imitate other rows of the question.
+fn visible(text: &str) -> String {
+    with_visible_blanks(&name(text))
+}
+
 /// A text with its author.
 struct Text {
     label: &'static str,
@@ -53,11 +62,11 @@ struct Text {
 
 impl Line for Text {
     fn whole(&self) -> String {
-        format!("{}: {}", self.label, name(&self.text))
+        format!("{}: {}", self.label, visible(&self.text))
     }
 
     fn short(&self) -> (String, bool) {
-        match ends(&self.text, name) {
+        match ends(&self.text, visible) {
             Some(short) => (format!("{}: {short}", self.label), true),
             None => (self.whole(), false),
         }

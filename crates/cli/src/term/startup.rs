@@ -14,6 +14,8 @@ use super::text::{counted, plain};
 
 /// Limit for the startup of all servers. Each server has its own deadlines; this one only guarantees an end.
 pub(crate) const SETTLE_LIMIT: Duration = Duration::from_secs(60 * 60);
+/// Time until the first frame: a list shows its first line within 100 ms of the start of the process.
+const FIRST_FRAME: Duration = Duration::from_millis(50);
 /// Time between two frames.
 const FRAME_INTERVAL: Duration = Duration::from_millis(100);
 const GREEN: Style = AnsiColor::Green.on_default();
@@ -45,7 +47,7 @@ impl StartupDisplay {
         }
         let began = Instant::now();
         // Servers that settle before the first frame are never drawn.
-        let mut ticks = interval_at(began + FRAME_INTERVAL, FRAME_INTERVAL);
+        let mut ticks = interval_at(began + FIRST_FRAME, FRAME_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let settled = fleet.settled(SETTLE_LIMIT);
         tokio::pin!(settled);

@@ -16,7 +16,7 @@ pub(crate) const REASON_CHARS: usize = 160;
 
 /// Renders the units that did not pass. `None` if all did.
 pub(crate) async fn table(globals: &Globals, store: &dyn RunStore, run: &RunId) -> Result<Option<String>, StoreError> {
-    let (limit, reason_chars) = if globals.verbose { (usize::MAX, usize::MAX) } else { (SHOWN, REASON_CHARS) };
+    let (limit, reason_chars) = if globals.is_verbose() { (usize::MAX, usize::MAX) } else { (SHOWN, REASON_CHARS) };
     let found = not_passed(store, run, limit).await?;
     if found.first.is_empty() {
         return Ok(None);

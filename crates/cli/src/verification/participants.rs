@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use wharf::agent::middleware::ConcurrencyLimit;
-use wharf::agent::models::{Interface, ModelConfig, ModelSpec};
+use wharf::agent::models::{Interface, ModelConfig, ModelSpec, ProviderTimeouts};
 use wharf::agent::{
     Capabilities, Embedder, Embeddings, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse,
 };
@@ -50,6 +50,7 @@ pub(crate) struct ModelFactory<'a> {
     pub(crate) config: &'a VerificationConfig,
     pub(crate) trust: Trust,
     pub(crate) availability: Availability,
+    pub(crate) timeouts: ProviderTimeouts,
     /// Whether the benchmark has servers, so that settings for agents apply to every model.
     pub(crate) has_servers: bool,
 }
@@ -97,11 +98,7 @@ impl ModelFactory<'_> {
         let base_url = spec.base_url.clone();
         let embedder = match self.availability {
             Availability::Offline => Arc::new(OfflineModel(spec)) as Arc<dyn Embedder>,
-            Availability::Live => {
-                let choice =
-                    ModelChoice { config, name: Some(name), emulate_tools: false, is_exact: true, trust: self.trust };
-                choose::embedder(choice, self.globals)?
-            }
+            Availability::Live => choose::embedder(self.choice(config, Some(name)), self.globals)?,
         };
         let threshold = self.config.embedding_check_threshold.unwrap_or(EmbeddingModel::DEFAULT_THRESHOLD);
         Ok(Some(EmbeddingModel { embedder, base_url, threshold }))
@@ -146,16 +143,7 @@ impl ModelFactory<'_> {
         };
         let model = match self.availability {
             Availability::Offline => Arc::new(OfflineModel(spec.clone())) as Arc<dyn Model>,
-            Availability::Live => {
-                let choice = ModelChoice {
-                    config: config.as_ref(),
-                    name,
-                    emulate_tools: false,
-                    is_exact: true,
-                    trust: self.trust,
-                };
-                choose::model(choice, self.globals).await?
-            }
+            Availability::Live => choose::model(self.choice(config.as_ref(), name), self.globals).await?,
         };
         let mut settings = match &config {
             Some(config) => ModelSettings::from_config(config),
@@ -175,10 +163,14 @@ impl ModelFactory<'_> {
 
     /// Returns the model of the environment, one with an API key, or a local one.
     async fn default_model(&self) -> Result<Named, UsageError> {
-        let choice = ModelChoice { config: None, name: None, emulate_tools: false, is_exact: true, trust: self.trust };
-        let model = choose::model(choice, self.globals).await?;
+        let model = choose::model(self.choice(None, None), self.globals).await?;
         let settings = ModelSettings::new(model.interface(), model.name());
         Ok(Named { label: format!("{}:{}", model.interface(), model.name()), model, settings })
+    }
+
+    fn choice<'a>(&self, config: Option<&'a ModelConfig>, name: Option<&'a str>) -> ModelChoice<'a> {
+        let Self { trust, timeouts, .. } = *self;
+        ModelChoice { config, name, emulate_tools: false, is_exact: true, trust, timeouts }
     }
 
     /// Returns the limits of concurrent requests, by interface.

@@ -115,6 +115,39 @@ fn approve_prompts_on_a_terminal_and_defaults_to_no() {
     assert!(person.run(&["list", "--no-connect"]).out.contains("ready"));
 }
 
+/// Approves all servers of a project with four of them, with these answers. Returns the exit code, what was shown, and which are
+/// approved.
+fn approve_all(answers: &[(&str, &str)]) -> (Option<i32>, String, Vec<String>) {
+    let names = ["a", "b", "c", "d"];
+    let entry = |name: &str| json!({"command": "sh", "args": ["-c", format!("exec {name}")]});
+    let person = names.iter().fold(Person::new(), |person, name| person.with(PROJECT, name, &entry(name)));
+    let mut script = on_terminal(&format!("{} approve --all", env!("CARGO_BIN_EXE_wharf")));
+    script.env("HOME", person.path("home")).current_dir(person.path("project"));
+    let mut terminal = Terminal::start(script);
+    for (question, answer) in answers {
+        terminal.answer(question, answer);
+    }
+    let (code, seen) = terminal.finish();
+    let listed: Value = serde_json::from_str(&person.run(&["list", "--no-connect", "--json"]).out).unwrap();
+    let approved = listed["servers"].as_array().unwrap().iter().filter(|server| server["standing"] == "ready");
+    (code, seen, approved.map(|server| server["name"].as_str().unwrap().to_owned()).collect())
+}
+
+#[test]
+fn all_asks_about_each_server_and_one_answer_decides_about_the_rest() {
+    const CHOICES: &str = "Approve? [y]es, [N]o, [a]ll, [q]uit: ";
+    let (code, _, approved) = approve_all(&[(CHOICES, "y"), (CHOICES, "n"), (CHOICES, ""), ("Approve? [y/N] ", "y")]);
+    assert_eq!((code, approved), (Some(1), vec!["a".to_owned(), "d".to_owned()]));
+    let (code, seen, approved) = approve_all(&[(CHOICES, "n"), (CHOICES, "a")]);
+    assert_eq!((code, approved), (Some(1), ["b", "c", "d"].map(str::to_owned).to_vec()));
+    // What is approved is shown, whether asked about or not.
+    assert!(seen.contains("exec c") && seen.contains("exec d") && seen.contains("approved: d"), "{seen}");
+    let (code, seen, approved) = approve_all(&[(CHOICES, "yes"), (CHOICES, "quit")]);
+    assert_eq!((code, approved), (Some(1), vec!["a".to_owned()]));
+    assert!(!seen.contains("exec c"), "{seen}");
+    assert_eq!(approve_all(&[(CHOICES, "all")]).0, Some(0));
+}
+
 #[test]
 fn an_argument_cannot_forge_the_review() {
     let row = "  run       python3 /usr/lib/safe_server.py";

@@ -76,7 +76,8 @@ fn control_characters_are_escaped_on_a_terminal_but_not_in_a_pipe() {
         "{}",
         piped.out
     );
-    assert_eq!(piped.err, "warning: s: block 3 of the result: is of the unknown type `hologram`\n");
+    let warning = "warning: s: block 3 of the result: is of the unknown type `hologram`\n";
+    assert!(piped.err.starts_with(warning), "{}", piped.err);
     let command = format!("{} call s mixed --mcp '{}'", env!("CARGO_BIN_EXE_wharf"), server.mcp());
     let seen = String::from_utf8(crate::on_terminal(&command).output().unwrap().stdout).unwrap();
     assert!(seen.contains(r"bell \u{7} and \u{1b}]52;c;aGk=\u{7}"), "{seen:?}");
@@ -212,4 +213,30 @@ fn all_violations_of_the_schema_are_shown_at_once() {
     let expected = "error: s: the arguments of `add` do not match its schema: at `/a`: \"one\" is not of type \
                     \"integer\"; at `/b`: \"two\" is not of type \"integer\"\n";
     assert!(ran.code == 2 && ran.err.starts_with(expected), "{}", ran.err);
+}
+
+#[test]
+fn images_of_a_result_are_saved_and_the_files_are_named() {
+    let server = server();
+    let folder = server.path().join("saved");
+    let dir = folder.to_str().unwrap();
+    let without = server.run(&["call", "s", "mixed"]);
+    assert!(
+        without.err.contains("hint: save the images and audio clips to a directory: --save DIR"),
+        "{}",
+        without.err
+    );
+    let saved = server.run(&["call", "s", "mixed", "--save", dir]);
+    assert_eq!((saved.code, &saved.out), (0, &without.out), "{}", saved.err);
+    assert!(saved.err.contains(&format!("saved {dir}/mixed.png (image/png, 2 bytes)\n")), "{}", saved.err);
+    let again: Value = serde_json::from_str(&server.run(&["call", "s", "mixed", "--save", dir, "--json"]).out).unwrap();
+    let file = format!("{dir}/mixed-2.png");
+    assert_eq!(again["saved"], json!([{"file": file, "mimeType": "image/png", "bytes": 2}]));
+    assert_eq!(std::fs::read(&file).unwrap(), b"hi");
+    let nothing = server.run(&["call", "s", "slow", "--save", dir]);
+    assert_eq!((nothing.code, nothing.out.as_str()), (0, "done\n"));
+    assert_eq!(nothing.err, "s: the result has no image and no audio clip to save\n");
+    let unwritable = server.run(&["call", "s", "mixed", "--save", "/dev/null/x", "--json"]);
+    let error: Value = serde_json::from_str(&unwritable.out).unwrap();
+    assert!(unwritable.code == 1 && error["error"]["outcome"] == "answered", "{error}");
 }

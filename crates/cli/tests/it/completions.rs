@@ -43,6 +43,10 @@ fn servers_and_tools_complete_without_starting_servers() {
     assert_eq!(person.run(&["tools", "github"]).code, 0);
     assert_eq!(completions(&person, "wharf call github c"), ["calculate", "crash"]);
     assert_eq!(completions(&person, "wharf call github w"), ["write_note"]);
+    assert_eq!(completions(&person, "wharf call github calculate "), ["a=", "operation=", "b="]);
+    assert_eq!(completions(&person, "wharf call github calculate a=1 "), ["operation=", "b="]);
+    assert_eq!(completions(&person, "wharf call github calculate op"), ["operation="]);
+    assert!(completions(&person, "wharf call github no-such-tool ").is_empty());
 }
 
 #[test]
@@ -60,6 +64,10 @@ fn names_with_shell_syntax_are_not_completed() {
     let person = Person::new().with(PROJECT, "good", &demo_entry()).with(PROJECT, "$(id)", &demo_entry());
     // The name of the second server has none.
     assert_eq!(completions(&person, "wharf get "), ["good", "id"]);
-    person.write("home/.cache/wharf/tools.json", r#"{"good": ["fine", "$(id)", "a;b", "a b"]}"#);
+    person.write(
+        "home/.cache/wharf/tools.json",
+        r#"{"good": {"fine": ["a", "$(id)", "b c"], "$(id)": [], "a;b": [], "a b": []}}"#,
+    );
     assert_eq!(completions(&person, "wharf call good "), ["fine"]);
+    assert_eq!(completions(&person, "wharf call good fine "), ["a="]);
 }

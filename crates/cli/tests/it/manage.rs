@@ -78,9 +78,24 @@ fn disable_and_enable_apply_only_to_the_current_user() {
     assert_eq!(person.read(USER), before);
     assert_eq!(
         person.run(&["enable", "demo", "--json"]).out,
-        "{\"version\":1,\"name\":\"demo\",\"standing\":\"ready\",\"reason\":null}\n"
+        "{\"version\":1,\"servers\":[{\"name\":\"demo\",\"standing\":\"ready\",\"reason\":null}]}\n"
     );
     assert_eq!(person.run(&["call", "demo", "now"]).code, 0);
+}
+
+#[test]
+fn several_servers_are_enabled_and_disabled_together() {
+    let person = Person::new().with(USER, "a", &demo_entry()).with(USER, "b", &demo_entry());
+    let unknown = person.run(&["disable", "a", "bb"]);
+    assert_eq!((unknown.code, unknown.err.lines().next()), (2, Some("error: unknown server `bb`")));
+    assert!(person.run(&["list", "--no-connect", "--json"]).out.contains("\"standing\":\"ready\""), "none of them");
+    let disabled = person.run(&["disable", "a", "b"]);
+    let lines = "disabled `a` for you in this project\ndisabled `b` for you in this project\n";
+    assert_eq!((disabled.code, disabled.err.as_str()), (0, lines));
+    assert!(!person.run(&["list", "--no-connect", "--json"]).out.contains("\"standing\":\"ready\""));
+    let enabled = person.run(&["enable", "b", "a", "--json"]);
+    let value: serde_json::Value = serde_json::from_str(&enabled.out).unwrap();
+    assert_eq!((&value["servers"][0]["name"], &value["servers"][1]["name"]), (&"b".into(), &"a".into()));
 }
 
 #[test]

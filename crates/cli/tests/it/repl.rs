@@ -105,6 +105,15 @@ fn a_user_completes_calls_cancels_answers_and_leaves() {
     repl.wait_for("canceled");
     repl.wait_for("s> ");
     repl.write("ask\n");
+    // Ctrl-C during a question cancels the call, and what is typed next is a command.
+    repl.wait_for("name, required: ");
+    repl.write("\u{3}");
+    repl.wait_for("canceled");
+    repl.wait_for("s> ");
+    repl.write("echo text=between\n");
+    repl.wait_for("between\r\n");
+    repl.wait_for("s> ");
+    repl.write("ask\n");
     repl.answer("name, required: ", "Ada");
     repl.answer("send this? [y/N]", "y");
     repl.wait_for("\"name\": \"Ada\"");

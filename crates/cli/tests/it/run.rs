@@ -6,6 +6,7 @@ mod late;
 pub(crate) mod models;
 mod models_file;
 mod prompt;
+mod provider_errors;
 mod questions;
 mod secrets;
 

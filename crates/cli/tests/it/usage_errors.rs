@@ -53,8 +53,3 @@ fn completions_and_the_manual_omit_hidden_commands() {
     assert!(man.code == 0 && man.out.contains(".TH wharf 1"));
     assert!(!man.out.contains("guard"));
 }
-
-#[test]
-fn version_matches_the_crate() {
-    assert_eq!(ran(wharf(&["--version"])).out, format!("wharf {}\n", env!("CARGO_PKG_VERSION")));
-}

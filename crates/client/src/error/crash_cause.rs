@@ -112,7 +112,7 @@ mod tests {
     fn panics_and_plain_messages_are_found() {
         check("thread 'main' panicked at src/main.rs:1:1:\nno port\nnote: run with `RUST_BACKTRACE=1`", "no port");
         check("panic: no port\n\ngoroutine 1 [running]:\nmain.main()", "panic: no port");
-        check("starting\nno licence\n\n", "no licence");
+        check("starting\nno license\n\n", "no license");
         assert_eq!(find(&[]), None);
         assert_eq!(find(&[" ".to_owned()]), None);
     }

@@ -55,16 +55,24 @@ impl Drop for Waiting {
     }
 }
 
-/// Runs a server's bounded work on a thread of its own and waits for it without blocking other tasks; `None` after a
-/// timeout.
+/// Why work has no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotDone {
+    /// It did not end in time.
+    TimedOut,
+    /// It panicked, or no thread can be started.
+    Failed,
+}
+
+/// Runs a server's bounded work on a thread of its own and waits for it without blocking other tasks.
 pub(super) async fn run<T: Send + 'static>(
     server: Option<&ServerName>,
     work: impl FnOnce(&Caller) -> T + Send + 'static,
-) -> Option<T> {
+) -> Result<T, NotDone> {
     let of_server = turns_of(server);
     let waiting = async {
-        let turn_of_server = of_server.acquire_owned().await.ok()?;
-        let turn = TURNS.acquire().await.ok()?;
+        let turn_of_server = of_server.acquire_owned().await.map_err(|_| NotDone::Failed)?;
+        let turn = TURNS.acquire().await.map_err(|_| NotDone::Failed)?;
         let (_waiting, caller) = Caller::waiting();
         let (send, result) = oneshot::channel();
         let thread = thread::Builder::new().name("schema-check".to_owned()).stack_size(STACK_BYTES);
@@ -76,10 +84,10 @@ pub(super) async fn run<T: Send + 'static>(
                     let _ = send.send(work(&caller));
                 }
             })
-            .ok()?;
-        result.await.ok()
+            .map_err(|_| NotDone::Failed)?;
+        result.await.map_err(|_| NotDone::Failed)
     };
-    tokio::time::timeout(TIMEOUT, waiting).await.ok().flatten()
+    tokio::time::timeout(TIMEOUT, waiting).await.unwrap_or(Err(NotDone::TimedOut))
 }
 
 fn turns_of(server: Option<&ServerName>) -> Arc<Semaphore> {
@@ -135,9 +143,15 @@ mod tests {
         }
         // Its callers give up, and their threads go on.
         drop(calls);
-        assert_eq!(run(Some(&other), |_: &Caller| 1).await, Some(1));
-        assert_eq!(run(None, |_: &Caller| 2).await, Some(2));
+        assert_eq!(run(Some(&other), |_: &Caller| 1).await, Ok(1));
+        assert_eq!(run(None, |_: &Caller| 2).await, Ok(2));
         drop(end);
+    }
+
+    #[tokio::test]
+    async fn work_that_panics_is_not_slow() {
+        let work = |_: &Caller| -> () { std::panic::panic_any("a fault of the compiler") };
+        assert_eq!(run(None, work).await, Err(NotDone::Failed));
     }
 
     #[tokio::test(start_paused = true)]
@@ -149,7 +163,7 @@ mod tests {
                 thread::yield_now();
             }
         };
-        assert_eq!(run(None, work).await, None);
+        assert_eq!(run(None, work).await, Err(NotDone::TimedOut));
         assert_eq!(ended.recv_timeout(Duration::from_secs(20)), Err(mpsc::RecvTimeoutError::Disconnected));
     }
 }

@@ -7,7 +7,7 @@ pub(super) use unchecked::Validator;
 
 #[cfg(feature = "validation")]
 mod checking {
-    use jsonschema::PatternOptions;
+    use jsonschema::{PatternOptions, ValidationError};
     use serde_json::Value;
 
     use crate::SchemaViolation;
@@ -38,11 +38,15 @@ mod checking {
             self.0.is_valid(value)
         }
 
-        /// Returns the first violations.
+        /// Returns the first violation.
         pub(in crate::schema) fn check(&self, value: &Value) -> Result<(), SchemaViolation> {
+            self.0.validate(value).map_err(|error| violation(&error))
+        }
+
+        /// Returns the first violations. The validator collects all of them, however many there are.
+        pub(in crate::schema) fn check_all(&self, value: &Value) -> Result<(), SchemaViolation> {
             let errors = self.0.iter_errors(value).take(MAX_VIOLATIONS);
-            let mut violations = errors
-                .map(|error| SchemaViolation::at(error.instance_path().to_string(), truncated(error.to_string())));
+            let mut violations = errors.map(|error| violation(&error));
             match violations.next() {
                 Some(first) => Err(SchemaViolation { others: violations.collect(), ..first }),
                 None => Ok(()),
@@ -50,7 +54,11 @@ mod checking {
         }
     }
 
-    /// Truncates a message. Messages quote the invalid value or schema, which may be megabytes long.
+    fn violation(error: &ValidationError<'_>) -> SchemaViolation {
+        SchemaViolation::at(truncated(error.instance_path().to_string()), truncated(error.to_string()))
+    }
+
+    /// Truncates a message or a path. They quote the invalid value or schema, which may be megabytes long.
     fn truncated(message: String) -> String {
         const MAX_MESSAGE_CHARS: usize = 300;
         match message.char_indices().nth(MAX_MESSAGE_CHARS) {
@@ -84,6 +92,11 @@ mod unchecked {
 
         #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "the same as with validation")]
         pub(in crate::schema) fn check(&self, _: &Value) -> Result<(), SchemaViolation> {
+            Ok(())
+        }
+
+        #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "the same as with validation")]
+        pub(in crate::schema) fn check_all(&self, _: &Value) -> Result<(), SchemaViolation> {
             Ok(())
         }
     }

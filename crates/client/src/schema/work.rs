@@ -19,6 +19,8 @@ const MAX_PATTERN_STATES: u64 = 500_000;
 const MAX_SMALL_PATTERN_STATES: u64 = 4_000;
 /// The most bytes that explaining a violation may copy: each failed alternative copies the value.
 const MAX_EXPLAINED_BYTES: u64 = 16 << 20;
+/// The most violations that may be collected: each takes some hundred bytes, and each evaluation can be one.
+const MAX_COLLECTED: u64 = 50_000;
 /// The most work that is done where the value arrives: a few milliseconds.
 const MAX_SMALL_WORK: u64 = 20_000;
 /// The most work that is done at all: under a second.
@@ -27,6 +29,17 @@ const MAX_WORK: u64 = 2_000_000;
 const MAX_SMALL_STACK: u64 = 256;
 /// How many subschemas may be nested in the evaluation of a value at all.
 const MAX_STACK: u64 = 20_000;
+
+/// Which violations are explained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Explanation {
+    /// All, up to the maximum of a report.
+    All,
+    /// The first.
+    First,
+    /// None.
+    None,
+}
 
 /// How much work the checks of one schema are.
 #[derive(Debug)]
@@ -76,16 +89,20 @@ impl Work {
             && !self.may_be_deep()
     }
 
-    /// Whether a violation by this value can be explained without using much memory.
-    pub(super) fn can_be_explained(&self, value: &Value) -> bool {
+    /// How a violation by this value can be explained without using much memory.
+    pub(super) fn explanation(&self, value: &Value) -> Explanation {
         const BYTES_PER_VALUE: u64 = 64;
         let size = Size::of(value, 1);
+        let nested = if self.total.is_recursive { size.depth } else { 1 };
+        let evaluations = self.total.sum.weight.saturating_mul(nested);
         let copied = size.values.saturating_mul(BYTES_PER_VALUE).saturating_add(size.bytes);
-        copied.saturating_mul(self.total.sum.weight).saturating_mul(if self.total.is_recursive {
-            size.depth
+        if copied.saturating_mul(evaluations) > MAX_EXPLAINED_BYTES {
+            Explanation::None
+        } else if size.values.saturating_mul(evaluations) > MAX_COLLECTED {
+            Explanation::First
         } else {
-            1
-        }) <= MAX_EXPLAINED_BYTES
+            Explanation::All
+        }
     }
 
     /// Whether references can make the compiler recurse deeply. Without any, the parser's limit on depth holds.

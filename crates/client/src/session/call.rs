@@ -12,11 +12,12 @@ use wharf_protocol::{Fields, Hints, Json, Listed, ServerName, Tool, ToolOutput, 
 use super::budget::Budget;
 use super::param_headers::ParamHeaders;
 use super::sender::{ProgressMode, Request, shared_headers};
+use super::tools::NotAdmitted;
 use super::{Live, Session};
 use crate::era::HEADER_MISMATCH;
 use crate::remote::parse_headers;
 use crate::wire::NEVER;
-use crate::{CallError, CallErrorKind, Evidence, Outcome, Progress, SchemaViolation, TraceContext};
+use crate::{CallError, CallErrorKind, ConnectErrorKind, Evidence, Outcome, Progress, SchemaViolation, TraceContext};
 
 /// How long a call or its result waits for the tool list that it is checked against; after that it goes on unchecked.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -110,7 +111,7 @@ impl Session {
         } else {
             let admitted = before(deadline, admit(&self.inner.name, &live, tool, arguments)).await;
             admitted
-                .unwrap_or_else(|| Err(unchecked_until_deadline(tool)))
+                .unwrap_or_else(|| Err(CallErrorKind::CheckTimedOut { tool: tool.to_owned() }))
                 .map_err(|kind| self.inner.call_error(&live, kind))?
         };
         let arguments = repaired.as_ref().unwrap_or(arguments);
@@ -193,11 +194,20 @@ impl Session {
         let fail = |kind| self.inner.call_error(live, kind);
         let Call { tool, arguments, options, deadline } = call;
         let result = {
+            let mut limits = self.inner.limits(options);
             // Few servers have tasks, and every call passes here.
-            let is_task = live.has_task_calls && Box::pin(self.requires_task(live, tool)).await;
+            let is_task = if live.has_task_calls {
+                let requires = before(*deadline, Box::pin(self.requires_task(live, tool))).await;
+                let timeout = ConnectErrorKind::Timeout(limits.total.unwrap_or_default());
+                let requires = requires.ok_or_else(|| fail(CallErrorKind::Connect(timeout)))?;
+                // The list may have taken some of the call's time.
+                limits.total = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+                requires
+            } else {
+                false
+            };
             let task = is_task.then_some(TaskParams {});
             let params = CallParams { name: tool, arguments, task };
-            let limits = self.inner.limits(options);
             let budget = Budget::new(live, limits);
             let age = live.cache.tools.age();
             let mut request = Request::new("tools/call", &params, limits).about(tool);
@@ -277,7 +287,7 @@ impl Session {
         let listed = tokio::time::timeout(LIST_TIMEOUT, Box::pin(self.list_tools_of(live))).await;
         let listed = listed.ok().and_then(Result::ok);
         if listed.is_none() {
-            tracing::warn!(server = %self.inner.name, "results are not checked: the tools cannot be listed");
+            tracing::warn!(server = %self.inner.name, "cannot list the tools, so results are not checked");
             live.cache.tools.cannot_be_listed();
         }
         listed
@@ -363,12 +373,6 @@ async fn before<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> 
     }
 }
 
-/// The error of a call that was not sent, because checking its arguments took too long.
-fn unchecked_until_deadline(tool: &str) -> CallErrorKind {
-    let message = "checking them took until the deadline of the call".to_owned();
-    CallErrorKind::Arguments { tool: tool.to_owned(), fault: SchemaViolation::of_whole(message) }
-}
-
 /// Checks and repairs arguments by the cached schema of the tool, without a request.
 async fn admit(server: &ServerName, live: &Live, tool: &str, arguments: &Json) -> Result<Option<Json>, CallErrorKind> {
     let fault = |fault| CallErrorKind::Arguments { tool: tool.to_owned(), fault };
@@ -377,7 +381,10 @@ async fn admit(server: &ServerName, live: &Live, tool: &str, arguments: &Json) -
         return Err(fault(SchemaViolation::of_whole(message)));
     }
     match live.cache.tools.get().as_ref().and_then(|tools| tools.get(tool)) {
-        Some(known) => known.admit(server, arguments).await.map_err(fault),
+        Some(known) => known.admit(server, arguments).await.map_err(|refused| match refused {
+            NotAdmitted::Violation(violation) => fault(violation),
+            NotAdmitted::TimedOut => CallErrorKind::CheckTimedOut { tool: tool.to_owned() },
+        }),
         None => SchemaViolation::in_text(arguments).map(|_| None).map_err(fault),
     }
 }

@@ -10,9 +10,10 @@ use super::budget::Budget;
 use super::object::Object;
 use super::round::{InputRequest, ResultKind, Round};
 use super::sender::Request;
+use super::tasks::created_task;
 use super::{Live, Session};
-use crate::CallErrorKind;
 use crate::wire::HostRequest;
+use crate::{CallErrorKind, InputFailure};
 
 /// The most rounds one request may take.
 const MAX_ROUNDS: u32 = 10;
@@ -46,11 +47,11 @@ impl Session {
             let sent = live.sender.send(request, round.as_deref()).await.map_err(|kind| budget.exceeded(kind));
             let result = sent.map_err(|kind| if begun { kind.once_begun() } else { kind })?;
             if !live.sender.is_modern() {
-                if !request.expects_task {
-                    return Ok(result);
-                }
+                // A server may answer at once although a task was requested.
+                let task = if request.expects_task { created_task(&result) } else { None };
+                let Some(task) = task else { return Ok(result) };
                 request.begun = true;
-                let following = Box::pin(self.follow_task(live, &result, request, budget));
+                let following = Box::pin(self.follow_task(live, &task, request, budget));
                 return self.until_closed(following).await;
             }
             let kind = ResultKind::read(&result);
@@ -86,13 +87,13 @@ impl Session {
         for (key, request) in requests.0 {
             let (method, params) = read_input_request(&request)
                 .map_err(|reason| CallErrorKind::Malformed(format!("the input request `{key}` {reason}")))?;
-            let refused = |reason: &str| CallErrorKind::Input { method: method.clone(), reason: reason.to_owned() };
+            let refused = |reason| CallErrorKind::Input { method: method.clone(), reason };
             let request = HostRequest::read(&method, params, host.capabilities())
-                .ok_or_else(|| refused("this host does not support it"))?;
+                .ok_or_else(|| refused(InputFailure::Unsupported))?;
             let _paused = live.wire.pause();
             let answer = tokio::time::timeout(self.inner.options.deadlines.answer, request.answer_with(host)).await;
-            let answer = answer.map_err(|_| refused("the host did not answer in time"))?;
-            answers.push((key, answer.map_err(|error| refused(&error.message))?));
+            let answer = answer.map_err(|_| refused(InputFailure::TimedOut))?;
+            answers.push((key, answer.map_err(|error| refused(InputFailure::Refused(error.message)))?));
         }
         Ok(Object(answers))
     }

@@ -102,11 +102,8 @@ impl Session {
         budget: &Budget,
     ) -> Result<Json, CallErrorKind> {
         let malformed = |reason| CallErrorKind::Malformed(format!("the task {reason}"));
-        let (delivery, created) = match created_task(live, created) {
-            Some(created) => (Delivery::OnRequest, created),
-            None => (Delivery::InState, created.clone()),
-        };
-        let mut task = Task::read(&created).map_err(malformed)?;
+        let delivery = if live.sender.is_modern() { Delivery::InState } else { Delivery::OnRequest };
+        let mut task = Task::read(created).map_err(malformed)?;
         let id = task.id.clone();
         let started_at = Instant::now();
         let mut cancel = CancelTaskOnDrop::new(self, live, &id, request.headers.clone());
@@ -127,10 +124,17 @@ impl Session {
                     // Not within the budget, whose clock does not stop while the host answers; the limits' does.
                     let result = self.task_request("tasks/result", task_ref, &params, budget.left()?).await;
                     let ended = result.map_err(|kind| budget.exceeded(kind).once_begun());
-                    if matches!(&ended, Ok(_) | Err(CallErrorKind::Server { .. })) {
-                        cancel.disarm();
+                    let is_waiting = matches!(
+                        &ended,
+                        Err(CallErrorKind::Timeout { deadline: Deadline::FirstByte | Deadline::Idle, .. })
+                    );
+                    // After the input the task continues, and may take as long as one without input.
+                    if task.status != "input_required" || !is_waiting {
+                        if matches!(&ended, Ok(_) | Err(CallErrorKind::Server { .. })) {
+                            cancel.disarm();
+                        }
+                        return ended;
                     }
-                    return ended;
                 }
                 "input_required" => {
                     let mut input = task.input()?;
@@ -212,12 +216,9 @@ impl Session {
     }
 }
 
-/// Returns the task of a result of 2025-11-25, which contains it. In later revisions the task is the result.
-fn created_task(live: &Live, created: &Json) -> Option<Json> {
-    if live.sender.is_modern() {
-        return None;
-    }
-    Fields::of(created).ok()?.object("task").ok()?
+/// Returns the task in a result of 2025-11-25. In later revisions the task is the result.
+pub(super) fn created_task(result: &Json) -> Option<Json> {
+    Fields::of(result).ok()?.object("task").ok()?
 }
 
 /// A task, and the headers of the call that created it, which authorize access to it.

@@ -111,24 +111,24 @@ impl ToolIndex {
 
 impl IndexedTool {
     /// Checks arguments. Returns repaired arguments to send instead, if a repair was needed.
-    pub(super) async fn admit(&self, server: &ServerName, arguments: &Json) -> Result<Option<Json>, SchemaViolation> {
+    pub(super) async fn admit(&self, server: &ServerName, arguments: &Json) -> Result<Option<Json>, NotAdmitted> {
         let schema = if let Some(schema) = self.input.get() {
             schema
         } else {
             let compile = || Box::pin(self.compile(server, &self.tool.input_schema));
-            self.input.get_or_try_init(compile).await.map_err(|TimedOut| took_too_long())?
+            self.input.get_or_try_init(compile).await?
         };
         let Some(schema) = schema else {
-            return SchemaViolation::in_text(arguments).map(|_| None);
+            return SchemaViolation::in_text(arguments).map(|_| None).map_err(NotAdmitted::Violation);
         };
-        match schema.admit(arguments).await? {
+        match schema.admit(arguments).await.map_err(NotAdmitted::Violation)? {
             Admission::Valid => Ok(None),
             Admission::Repaired(repaired) => Ok(Some(repaired)),
             Admission::Unchecked(reason) => {
                 tracing::warn!(tool = &*self.tool.name, reason, "arguments are not checked");
                 Ok(None)
             }
-            Admission::TimedOut => Err(took_too_long()),
+            Admission::TimedOut => Err(NotAdmitted::TimedOut),
         }
     }
 
@@ -166,10 +166,10 @@ impl IndexedTool {
     }
 
     /// Returns the compiled schema; `None` if it cannot be used.
-    async fn compile(&self, server: &ServerName, schema: &Json) -> Result<Option<Arc<Schema>>, TimedOut> {
+    async fn compile(&self, server: &ServerName, schema: &Json) -> Result<Option<Arc<Schema>>, NotAdmitted> {
         match Schema::compile_in_background(schema, Some(server)).await {
             Ok(schema) => Ok(Some(Arc::new(schema))),
-            Err(SchemaError::TimedOut) => Err(TimedOut),
+            Err(SchemaError::TimedOut) => Err(NotAdmitted::TimedOut),
             Err(reason) => {
                 tracing::warn!(tool = &*self.tool.name, %reason, "ignoring an unusable schema");
                 Ok(None)
@@ -178,12 +178,12 @@ impl IndexedTool {
     }
 }
 
-/// Compiling a schema took too long. The next call tries it again.
-struct TimedOut;
-
-/// Arguments that could not be checked in time are not sent.
-fn took_too_long() -> SchemaViolation {
-    SchemaViolation::of_whole("checking the arguments took too long".to_owned())
+/// Why arguments are not sent.
+pub(super) enum NotAdmitted {
+    /// They violate the schema.
+    Violation(SchemaViolation),
+    /// Compiling the schema or checking them took too long. The next call tries it again.
+    TimedOut,
 }
 
 #[cfg(test)]

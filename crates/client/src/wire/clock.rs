@@ -1,4 +1,4 @@
-//! A clock that stops while the host answers a request of the server: deadlines measure the server, not the user.
+//! A clock that can be stopped: deadlines and durations measure the server, not the user who is asked meanwhile.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,8 +7,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+/// Measures how long it was stopped. It may be stopped several times at once.
 #[derive(Debug, Default)]
-pub(crate) struct Clock {
+pub struct PausableClock {
     /// Whether the clock was ever stopped. Most servers send no requests, and their calls check only this.
     ever_paused: AtomicBool,
     pauses: Mutex<Pauses>,
@@ -24,10 +25,12 @@ struct Pauses {
 
 /// Stops the clock until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Paused<'a>(&'a Clock);
+#[must_use]
+pub struct Paused<'a>(&'a PausableClock);
 
-impl Clock {
-    pub(crate) fn pause(&self) -> Paused<'_> {
+impl PausableClock {
+    /// Stops the clock until the returned guard is dropped.
+    pub fn pause(&self) -> Paused<'_> {
         self.ever_paused.store(true, Ordering::Relaxed);
         let mut pauses = self.lock();
         pauses.active += 1;
@@ -36,7 +39,7 @@ impl Clock {
     }
 
     /// Returns how long the clock was stopped in all.
-    pub(crate) fn paused(&self) -> Duration {
+    pub fn paused(&self) -> Duration {
         if !self.ever_paused.load(Ordering::Relaxed) {
             return Duration::ZERO;
         }

@@ -245,15 +245,54 @@ async fn the_log_level_is_sent_to_the_server() {
 
 /// A server of 2025-11-25 whose tool works only as a task.
 fn with_task(after: Script) -> Script {
+    let task = json!({"taskId": "t1", "status": "working", "pollInterval": 60_000});
+    with_answer(after, Step::Result(json!({ "task": task })))
+}
+
+/// The same server with another answer to a call.
+fn with_answer(after: Script, answer: Step) -> Script {
     let capabilities = json!({"tools": {}, "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}});
     let server = json!({"name": "tasks", "version": "1"});
     let initialized = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": server});
     let tool = json!({"name": "work", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}});
-    let task = json!({"taskId": "t1", "status": "working", "pollInterval": 60_000});
-    after
-        .tool(tool)
-        .on("initialize", [Step::Result(initialized)])
-        .on_call("work", [Step::Result(json!({"task": task}))])
+    after.tool(tool).on("initialize", [Step::Result(initialized)]).on_call("work", [answer])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_may_answer_at_once_although_a_task_was_requested() {
+    let (session, server) = with_host(with_answer(Script::good(), Step::Text("done".into())), Obliging);
+    eventually(session.list_tools()).await.unwrap();
+    assert_eq!(result_text(eventually(session.call("work", &none())).await), "done");
+    assert_eq!(server.log().last_params("tools/call").unwrap()["task"], json!({}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_list_before_a_task_call_takes_its_time_from_the_call() {
+    let script = with_task(Script::good()).on("tools/list", [Step::Wait(600_000)]);
+    let (session, server) = with_host(script, Obliging);
+    eventually(session.connect()).await.unwrap();
+    let began = tokio::time::Instant::now();
+    let options = CallOptions { total: Some(seconds(2)), ..CallOptions::default() };
+    let error = eventually(session.call_with("work", &none(), options)).await.unwrap_err();
+    assert_eq!(error.outcome(), wharf_client::Outcome::NotRun, "{error}");
+    assert!(began.elapsed() < seconds(3), "{:?}", began.elapsed());
+    assert_eq!(server.log().count("tools/call"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_continues_after_its_input_for_as_long_as_one_without() {
+    let task = |status: &str| Step::Result(json!({"taskId": "t1", "status": status, "pollInterval": 1_000}));
+    let script = with_task(Script::good())
+        .once("tasks/get", [task("input_required")])
+        .times(5, "tasks/get", [task("working")])
+        .on("tasks/get", [task("completed")])
+        .once("tasks/result", [Step::Wait(60 * 60 * 1_000)])
+        .on("tasks/result", [Step::Text("done".into())]);
+    let (session, server) = with_host(script, Obliging);
+    eventually(session.list_tools()).await.unwrap();
+    let options = CallOptions { idle: Some(seconds(60)), ..CallOptions::default() };
+    assert_eq!(result_text(eventually(session.call_with("work", &none(), options)).await), "done");
+    assert_eq!(server.log().count("tasks/cancel"), 0);
 }
 
 #[tokio::test(start_paused = true)]

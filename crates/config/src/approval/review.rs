@@ -153,9 +153,7 @@ fn dangers_of_command(words: &[String]) -> Vec<String> {
     if fetch.is_some_and(|fetch| fetch.other_registry) {
         dangers.push("fetches packages from another registry".to_owned());
     }
-    for name in danger::variables_in_arguments(command, args).into_iter().filter(|name| danger::loads_code(name)) {
-        dangers.push(format!("sets {}, which controls which code programs load", visible(name)));
-    }
+    dangers.extend(danger::variables_in_arguments(command, args).into_iter().flat_map(dangers_of_variable));
     for access in danger::host_access(command, args) {
         dangers.push(match access {
             HostAccess::Mount(source) => format!("gives its container access to `{}`", visible(source)),
@@ -166,6 +164,20 @@ fn dangers_of_command(words: &[String]) -> Vec<String> {
         dangers.push("has an argument with a line break".to_owned());
     }
     dangers
+}
+
+/// Returns the risks of an environment variable.
+fn dangers_of_variable(name: &str) -> impl Iterator<Item = String> {
+    let controls = [
+        (danger::loads_code(name), "which code programs load"),
+        (danger::moves_settings(name), "where programs read their settings"),
+        (danger::adds_trust(name), "whose certificates are trusted"),
+        (danger::redirects_requests(name), "where requests are sent"),
+        (danger::weakens_tls(name), "whether certificates are checked"),
+    ];
+    let name = visible(name);
+    let controlled = controls.into_iter().filter(|(is_controlled, _)| *is_controlled);
+    controlled.map(move |(_, what)| format!("sets {name}, which controls {what}"))
 }
 
 /// Returns the risks of an entry.
@@ -193,20 +205,8 @@ fn dangers(written: &RawEntry) -> Vec<String> {
     }
     for group in ["env", "headers", "oauth"] {
         for (name, value) in written.get(group).and_then(Value::as_object).into_iter().flatten() {
-            if danger::loads_code(name) && group == "env" {
-                dangers.push(format!("sets {name}, which controls which code programs load"));
-            }
-            if danger::moves_settings(name) && group == "env" {
-                dangers.push(format!("sets {}, which controls where programs read their settings", visible(name)));
-            }
-            if danger::adds_trust(name) && group == "env" {
-                dangers.push(format!("sets {}, which controls whose certificates are trusted", visible(name)));
-            }
-            if danger::redirects_requests(name) && group == "env" {
-                dangers.push(format!("sets {}, which controls where requests are sent", visible(name)));
-            }
-            if danger::weakens_tls(name) && group == "env" {
-                dangers.push(format!("sets {}, which controls whether certificates are checked", visible(name)));
+            if group == "env" {
+                dangers.extend(dangers_of_variable(name));
             }
             if danger::looks_secret(name, value.as_str().unwrap_or_default()) {
                 dangers.push(format!("contains a plaintext secret: {group}.{}", visible(name)));

@@ -22,7 +22,9 @@ pub(crate) fn host_access<'a>(command: &str, args: &'a [String]) -> Vec<HostAcce
     let mut found = Vec::new();
     let mut before = "";
     for arg in run.args {
+        let attached = attached_volume(arg);
         let (name, value) = match arg.split_once('=') {
+            _ if attached.is_some() => ("-v", attached.unwrap_or_default()),
             Some((name, value)) if name.starts_with('-') => (name, value),
             _ if arg.starts_with('-') => (arg.as_str(), ""),
             _ => (before, arg.as_str()),
@@ -33,8 +35,7 @@ pub(crate) fn host_access<'a>(command: &str, args: &'a [String]) -> Vec<HostAcce
                 let fields = value.split(',').filter_map(|field| field.split_once('='));
                 fields.into_iter().find(|(key, _)| matches!(*key, "source" | "src")).map(|(_, source)| source)
             }
-            // The value may follow without a space.
-            _ => arg.strip_prefix("-v").filter(|_| !arg.contains('=')).and_then(|value| value.split(':').next()),
+            _ => None,
         };
         // A name without a slash is a volume of the engine.
         let is_host_path = |source: &&str| source.starts_with(['/', '.', '~', '$']);
@@ -48,9 +49,20 @@ pub(crate) fn host_access<'a>(command: &str, args: &'a [String]) -> Vec<HostAcce
         if is_privilege && (arg.starts_with('-') || name != "--privileged") {
             found.push(HostAccess::Privilege(name));
         }
-        before = if arg.starts_with('-') && !arg.contains('=') { arg } else { "" };
+        before = match attached {
+            Some("") => "-v",
+            None if arg.starts_with('-') && !arg.contains('=') => arg,
+            _ => "",
+        };
     }
     found
+}
+
+/// Returns the volume of `-v`, which may follow letters without a value, and which may be the next argument instead.
+fn attached_volume(arg: &str) -> Option<&str> {
+    let letters = arg.strip_prefix('-')?;
+    let value = letters.trim_start_matches(['d', 'i', 'q', 't', 'P']).strip_prefix('v')?;
+    Some(value.strip_prefix('=').unwrap_or(value))
 }
 
 #[cfg(test)]
@@ -67,6 +79,9 @@ mod tests {
         use HostAccess::{Mount, Privilege};
         check("docker run -i --rm -v /:/host image", &[Mount("/")]);
         check("podman run -v/etc:/x image", &[Mount("/etc")]);
+        check("podman run -v=/etc:/x image", &[Mount("/etc")]);
+        check("docker run -itv /:/host image", &[Mount("/")]);
+        check("docker run -itv/:/host image", &[Mount("/")]);
         check("nice docker run --volume=/var/run/docker.sock:/s image", &[Mount("/var/run/docker.sock")]);
         check("docker run --mount type=bind,source=/home/me,target=/x image", &[Mount("/home/me")]);
         check("docker run --mount=type=bind,src=.,dst=/x image", &[Mount(".")]);

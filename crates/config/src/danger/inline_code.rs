@@ -68,7 +68,7 @@ pub(crate) fn runs_shell_string(command: &str, args: &[String]) -> bool {
         });
     }
     if program == "find" {
-        return found_command(run.args).is_some_and(|(command, args)| runs_shell_string(command, args));
+        return found_commands(run.args).any(|(command, args)| runs_shell_string(command, args));
     }
     if program == "ssh" {
         return run.args.iter().any(|arg| is_ssh_command(arg));
@@ -76,11 +76,11 @@ pub(crate) fn runs_shell_string(command: &str, args: &[String]) -> bool {
     SHELLS.contains(&program) && has_command_option(run.args)
 }
 
-/// Returns the command that `find` runs for what it finds.
-fn found_command(args: &[String]) -> Option<(&str, &[String])> {
-    let at = args.iter().position(|arg| matches!(arg.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir"))?;
-    let (command, args) = args.get(at + 1..)?.split_first()?;
-    Some((command, args))
+/// Returns the commands that `find` runs for what it finds.
+fn found_commands(args: &[String]) -> impl Iterator<Item = (&str, &[String])> {
+    let is_action = |arg: &String| matches!(arg.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir");
+    let actions = args.iter().enumerate().filter(move |(_, arg)| is_action(arg));
+    actions.filter_map(|(at, _)| args.get(at + 1..)?.split_first()).map(|(command, args)| (command.as_str(), args))
 }
 
 /// Whether an option of ssh names a command that a shell of this machine runs. It may be a part of `-o…`.
@@ -224,6 +224,7 @@ mod tests {
             ("busybox", "sh -c id"),
             ("find", ". -name x -exec sh -c id ;"),
             ("find", ". -execdir env bash -c id +"),
+            ("find", ". -exec true ; -exec sh -c id ;"),
             ("ssh", "-oProxyCommand=id host"),
             ("ssh", "-o proxycommand=id host"),
             ("flock", "/tmp/x sh -c id"),
@@ -257,6 +258,7 @@ mod tests {
             ("nice", "python -Ic 1"),
             ("npx", "-y -c id"),
             ("env", "-S id"),
+            ("flock", "/tmp/lock -c id"),
             ("env", "-Sid"),
             ("perl", "-e 1"),
             ("perl", "-Ilib -wE 1"),

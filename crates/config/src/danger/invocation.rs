@@ -61,7 +61,7 @@ pub(super) struct Invocation<'a> {
     pub(super) args: &'a [String],
     /// The names of the variables that a wrapper sets.
     pub(super) variables: Vec<&'a str>,
-    /// Whether `env -S` splits a string into a command.
+    /// Whether `env -S` splits a string into a command, or `flock -c` passes one to a shell.
     pub(super) splits_string: bool,
 }
 
@@ -83,7 +83,8 @@ impl<'a> Invocation<'a> {
         let mut rest = &self.args[usize::from(wrapper.subcommand.is_some())..];
         let mut positionals = wrapper.positionals;
         while let Some((first, after)) = rest.split_first() {
-            if is_env && is_split_string(first) {
+            let is_command = wrapper.name == "flock" && matches!(first.as_str(), "-c" | "--command");
+            if is_command || is_env && is_split_string(first) {
                 self.splits_string = true;
                 return None;
             }

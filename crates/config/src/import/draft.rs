@@ -13,6 +13,8 @@ const MAX_TIMEOUT: f64 = 1e12;
 pub(super) struct ConvertedEntry {
     pub(super) entry: Map<String, Value>,
     pub(super) notes: Vec<String>,
+    /// Whether the entry contains the directory of the current project in place of a placeholder.
+    pub(super) is_for_project: bool,
 }
 
 /// An entry under construction. Tracks which keys were read, so that the others are noted.
@@ -34,7 +36,7 @@ impl<'a> Draft<'a> {
             let reason = reasons.iter().find(|(other, _)| other == key).map_or("not supported", |(_, reason)| reason);
             self.notes.push(format!("ignored `{key}`: {reason}"));
         }
-        ConvertedEntry { entry: self.entry, notes: self.notes }
+        ConvertedEntry { entry: self.entry, notes: self.notes, is_for_project: false }
     }
 
     /// Returns whether the other entry has a key. Does not mark it as read.

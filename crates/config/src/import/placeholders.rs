@@ -9,7 +9,7 @@ use super::secrets::variable_name;
 use crate::expand::literal;
 
 /// The placeholders of editors for the project directory, and for its name.
-const PROJECT: [&str; 4] = ["workspaceFolder", "workspaceRoot", "cwd", BASENAME];
+const PROJECT: [&str; 3] = ["workspaceFolder", "workspaceRoot", "cwd"];
 const BASENAME: &str = "workspaceFolderBasename";
 
 /// The placeholder syntax of a host.
@@ -31,6 +31,7 @@ pub(super) struct Placeholders<'a> {
     inputs: BTreeMap<String, Input>,
 }
 
+#[derive(Clone)]
 struct Input {
     /// The variable that replaces the input, with a default.
     variable: String,
@@ -63,16 +64,9 @@ impl<'a> Placeholders<'a> {
         self
     }
 
-    /// Whether a value contains a placeholder for the project directory.
-    pub(super) fn name_project(&self, value: &Value) -> bool {
-        match value {
-            Value::String(text) if self.syntax == Syntax::Editor => {
-                PROJECT.iter().any(|name| text.contains(&format!("${{{name}}}")))
-            }
-            Value::Array(items) => items.iter().any(|item| self.name_project(item)),
-            Value::Object(fields) => fields.values().any(|field| self.name_project(field)),
-            _ => false,
-        }
+    /// Returns the same placeholders outside of any project.
+    pub(super) fn without_project(&self) -> Placeholders<'static> {
+        Placeholders { syntax: self.syntax, project: None, inputs: self.inputs.clone() }
     }
 
     /// Translates the placeholders of a text.
@@ -120,7 +114,7 @@ impl<'a> Placeholders<'a> {
             Some(("input", id)) => self.input(id, notes),
             None if name == "userHome" => "${HOME}".to_owned(),
             None if matches!(name, "pathSeparator" | "/") => "/".to_owned(),
-            None if PROJECT.contains(&name) && name != BASENAME => project().unwrap_or_else(|| {
+            None if PROJECT.contains(&name) => project().unwrap_or_else(|| {
                 notes.push(format!("`${{{name}}}` requires a project; set the variable WORKSPACE_FOLDER"));
                 "${WORKSPACE_FOLDER}".to_owned()
             }),

@@ -104,12 +104,13 @@ fn table(servers: &Value, key: &str) -> Result<Vec<(String, Value)>, ImportError
 
 /// Imports all servers of a host that uses JSON.
 pub(super) fn import(found: &FoundServers, placeholders: &Placeholders<'_>) -> ImportedFile {
-    let mut imported = import_with(found, |server| convert(server, placeholders));
-    for server in &mut imported.servers {
-        let theirs = found.servers.iter().find(|(name, _)| *name == server.original);
-        server.is_for_project = theirs.is_some_and(|(_, theirs)| placeholders.name_project(theirs));
-    }
-    imported
+    let elsewhere = placeholders.without_project();
+    import_with(found, |server| {
+        let converted = convert(server, placeholders)?;
+        // What would be different without the project contains its directory.
+        let is_for_project = convert(server, &elsewhere)?.entry != converted.entry;
+        Ok(ConvertedEntry { is_for_project, ..converted })
+    })
 }
 
 /// Imports all servers, each converted on its own.
@@ -128,11 +129,11 @@ pub(super) fn import_with(
         // A server that is skipped does not use up a name.
         let assigned = entry.and_then(|entry| Ok((entry, names.assign(&original)?)));
         match assigned {
-            Ok((ConvertedEntry { entry, mut notes }, (name, renamed))) => {
+            Ok((ConvertedEntry { entry, mut notes, is_for_project }, (name, renamed))) => {
                 notes.extend(secrets::notes(&entry));
                 notes.splice(0..0, renamed);
                 dedup(&mut notes);
-                imported.servers.push(ImportedServer { name, original, entry, notes, is_for_project: false });
+                imported.servers.push(ImportedServer { name, original, entry, notes, is_for_project });
             }
             Err(reason) => imported.skipped.push((original, reason)),
         }

@@ -15,7 +15,7 @@ fn resolve(contents: &[(Scope, FileContent)]) -> Vec<String> {
     let servers = resolution
         .servers
         .iter()
-        .map(|found| format!("{} {} {:?}", found.server.scope, found.server.name, found.standing));
+        .map(|found| format!("{} {} {:?}", found.server.scope, found.server.name, found.eligibility));
     let invalid = resolution.invalid.iter().map(|found| format!("{} {} invalid", found.scope, found.name));
     servers.chain(invalid).collect()
 }

@@ -8,7 +8,7 @@ use wharf_config::{Approval, Approvals, ApprovalsError, Eligibility, ProjectFile
 use super::{Machine, mode, one};
 
 fn approval(machine: &Machine) -> Approval {
-    match &machine.load().servers[0].standing {
+    match &machine.load().servers[0].eligibility {
         Eligibility::NeedsApproval(approval) | Eligibility::ApprovalChanged(approval) => (**approval).clone(),
         other => panic!("{other:?}"),
     }
@@ -319,7 +319,7 @@ fn a_project_server_runs_in_the_project_root() {
     };
     for found in &machine.load().servers {
         assert_eq!(cwd(&found.server.transport), Some(machine.root()), "{}", found.server.name);
-        let Eligibility::NeedsApproval(approval) = &found.standing else { panic!() };
+        let Eligibility::NeedsApproval(approval) = &found.eligibility else { panic!() };
         assert_eq!(approval.cwd.as_deref(), machine.root().to_str(), "{}", found.server.name);
     }
 }

@@ -171,6 +171,15 @@ fn a_concurrent_change_is_not_lost() {
 }
 
 #[test]
+fn a_server_is_found_by_its_own_key_first_and_by_a_renamed_one_after_that() {
+    let two = r#"{"mcpServers": {"my server": {"command": "a"}, "my-server": {"command": "b"}}}"#;
+    let text = edited(two, |editor| editor.remove("my-server").unwrap());
+    assert!(text.contains("my server") && !text.contains("my-server"), "{text}");
+    let disabled = r#"{"disabledServers": ["my server"]}"#;
+    assert_eq!(edited(disabled, |editor| editor.disable(&name("my-server")).unwrap()), disabled);
+}
+
+#[test]
 fn enabling_and_disabling_edits_the_lists() {
     let machine =
         Machine::new().user(r#"{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b", "enabled": false}}}"#);

@@ -1,6 +1,6 @@
 //! The forms of entries that a project's file may have: the table of the guide is what is tested.
 
-use wharf_config::{Eligibility, Severity, TransportConfig, TransportKind};
+use wharf_config::{Eligibility, Severity, TransportConfig};
 
 use super::{Machine, one};
 
@@ -27,11 +27,8 @@ fn forms() -> Vec<Form> {
 fn kind(machine: &Machine) -> String {
     match machine.load().servers.as_slice() {
         [found] => {
-            assert!(matches!(found.standing, Eligibility::NeedsApproval(_)), "{:?}", found.standing);
-            match found.server.transport.kind() {
-                TransportKind::WebSocket => "ws".to_owned(),
-                other => other.as_str().to_owned(),
-            }
+            assert!(matches!(found.eligibility, Eligibility::NeedsApproval(_)), "{:?}", found.eligibility);
+            found.server.transport.kind().as_str().to_owned()
         }
         _ => "error".to_owned(),
     }

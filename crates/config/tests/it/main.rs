@@ -115,7 +115,7 @@ impl Machine {
 
 fn list(loaded: &Loaded) -> String {
     let servers = loaded.servers.iter().map(|found| {
-        let eligibility = match &found.standing {
+        let eligibility = match &found.eligibility {
             Eligibility::Shadowed { by } => format!("shadowed by {by}"),
             Eligibility::Duplicate { of } => format!("duplicate of {of}"),
             other => other.as_str().to_owned(),

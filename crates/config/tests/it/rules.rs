@@ -34,7 +34,7 @@ fn an_exclusive_enterprise_file_refuses_all_other_servers() {
         assert_eq!(ready(&machine), ["own"]);
         assert_eq!(machine.list().matches("refused").count(), 4, "{}", machine.list());
         let loaded = machine.load();
-        let Eligibility::Refused(reason) = &loaded.find("a").unwrap().standing else { panic!() };
+        let Eligibility::Refused(reason) = &loaded.find("a").unwrap().eligibility else { panic!() };
         assert_eq!(machine.anonymous(reason), "managed.json allows only enterprise servers");
         assert!(machine.problems(Severity::Warning).contains("managed.json allows only enterprise servers"));
     }

@@ -165,7 +165,7 @@ fn lists_enable_and_disable_servers() {
         .local(r#"{"disabledServers": ["a", "ghost"], "enabledServers": ["b"]}"#)
         .user(r#"{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b", "enabled": false}, "c": {"command": "c"}}, "disabledServers": ["b", "c"]}"#);
     assert_eq!(machine.list(), "user a disabled\nuser b ready\nuser c disabled");
-    let by = |name: &str| machine.load().find(name).unwrap().standing.clone();
+    let by = |name: &str| machine.load().find(name).unwrap().eligibility.clone();
     assert_eq!(by("a"), Eligibility::Disabled(DisabledBy::List(Scope::Local)));
     assert_eq!(by("c"), Eligibility::Disabled(DisabledBy::List(Scope::User)));
     assert_snapshot!(machine.problems(Severity::Note), @"note: local.json:1: disabledServers[1]: no server named `ghost`");
@@ -256,7 +256,7 @@ proptest! {
             }
         }
         for found in &loaded.servers {
-            if let Eligibility::Shadowed { by } = found.standing {
+            if let Eligibility::Shadowed { by } = found.eligibility {
                 prop_assert!(by <= found.server.scope);
             } else {
                 let higher = loaded.servers.iter().any(|other| other.server.name == found.server.name && other.server.scope < found.server.scope);
@@ -333,9 +333,9 @@ fn look_alike_names_of_different_scopes_are_reported() {
          warning: project/.mcp.json:1: mcpServers.my_db: its name looks like `my-db` of the user scope"
     );
     let loaded = machine.load();
-    let Eligibility::NeedsApproval(approval) = &loaded.find("GitHub").unwrap().standing else { panic!() };
+    let Eligibility::NeedsApproval(approval) = &loaded.find("GitHub").unwrap().eligibility else { panic!() };
     assert_eq!(approval.dangers, ["has a name that looks like `github` of the user scope"]);
-    let Eligibility::NeedsApproval(approval) = &loaded.find("gitlab").unwrap().standing else { panic!() };
+    let Eligibility::NeedsApproval(approval) = &loaded.find("gitlab").unwrap().eligibility else { panic!() };
     assert_eq!(approval.dangers, [""; 0]);
     // One scope may use any names.
     let machine = Machine::new().user(r#"{"mcpServers": {"github": {"command": "a"}, "GitHub": {"command": "b"}}}"#);

@@ -39,7 +39,7 @@ pub enum ToolFreshness {
     Gone,
     /// The server is not connected, so its list cannot be checked.
     Unknown,
-    /// The server has reported changed tools, and its new list has not arrived or failed.
+    /// The server's tools may have changed, and the new list failed or did not arrive in time.
     Unlisted,
 }
 

@@ -180,10 +180,9 @@ impl Notes {
     /// Notes an output schema that results are not checked against, because that would take too much work.
     fn output_schema(&mut self, tool: &Tool) {
         let Some(schema) = &tool.output_schema else { return };
-        if !may_multiply(schema) {
-            return;
-        }
-        let weight = Schema::parse(schema).and_then(|document| Schema::weight(&document));
+        let weight = Schema::check_size(schema).and_then(|()| {
+            if may_multiply(schema) { Schema::weight(&Schema::parse(schema)?).map(drop) } else { Ok(()) }
+        });
         if let Err(SchemaError::OverBudget(reason)) = weight {
             let text = format!("output schema ignored: {reason}");
             self.add(Some(&tool.name), CatalogNoteKind::Schema, text);

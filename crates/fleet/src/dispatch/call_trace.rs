@@ -1,6 +1,7 @@
 //! The trace of one call, from its start to its end, even if the caller stops waiting for it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 use wharf_client::Progress;
@@ -8,6 +9,7 @@ use wharf_protocol::{
     CallFailed, Json, Outcome, ToolCall, ToolOutput, ToolTrace, TraceEvent, TraceFailure, TraceSink, TraceStep,
 };
 
+use super::user_prompt::UserPrompt;
 use crate::catalog::Entry;
 
 /// Records one call. Without a sink it does nothing and allocates nothing.
@@ -17,6 +19,9 @@ struct Recording<'a> {
     sink: &'a dyn TraceSink,
     call: &'a ToolCall,
     began: Instant,
+    user_prompt: &'a dyn UserPrompt,
+    /// For how long the user had been asked before the call began.
+    asked_before: Duration,
     entry: Option<&'a Entry>,
     sent: Option<Json>,
     steps: Vec<TraceStep>,
@@ -25,7 +30,7 @@ struct Recording<'a> {
 }
 
 impl<'a> CallTrace<'a> {
-    pub(super) fn begin(sink: Option<&'a dyn TraceSink>, call: &'a ToolCall) -> Self {
+    pub(super) fn begin(sink: Option<&'a dyn TraceSink>, call: &'a ToolCall, user_prompt: &'a dyn UserPrompt) -> Self {
         let Some(sink) = sink else { return Self(None) };
         let ToolCall { id, name, arguments } = call.clone();
         sink.record(TraceEvent::ToolStarted { id, name, arguments });
@@ -33,6 +38,8 @@ impl<'a> CallTrace<'a> {
             sink,
             call,
             began: Instant::now(),
+            user_prompt,
+            asked_before: user_prompt.time_asked(),
             entry: None,
             sent: None,
             // Most calls have one step: who allowed them.
@@ -101,7 +108,9 @@ impl<'a> CallTrace<'a> {
 
 impl Recording<'_> {
     fn finish(self, output: Option<&ToolOutput>, failed: Option<TraceFailure>) {
-        let millis = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let asked = self.user_prompt.time_asked().saturating_sub(self.asked_before);
+        let duration = self.began.elapsed().saturating_sub(asked);
+        let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         self.sink.record(TraceEvent::ToolFinished(Box::new(ToolTrace {
             id: self.call.id.clone(),
             name: self.call.name.clone(),

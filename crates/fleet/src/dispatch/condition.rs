@@ -220,8 +220,10 @@ impl Term {
         let texts = facts.argument(name, if is_strict { Inside::Count } else { Inside::Ignore });
         let matches = |text: &str| patterns.iter().any(|pattern| pattern.fits(text)) != self.negated;
         let allows = |form: &str| {
-            let fits =
-                |pattern: &Pattern| pattern.fits(form) && !(path_form::is_outside(form) && is_in_folder(pattern));
+            // A path that leaves its folder is in no other one, but an exception holds for it all the same.
+            let is_elsewhere =
+                |pattern: &Pattern| !self.negated && path_form::is_outside(form) && is_in_folder(pattern);
+            let fits = |pattern: &Pattern| pattern.fits(form) && !is_elsewhere(pattern);
             patterns.iter().any(fits) != self.negated
         };
         match elements {

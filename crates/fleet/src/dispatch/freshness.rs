@@ -27,7 +27,7 @@ pub(super) fn accept(
     match freshness {
         ToolFreshness::Same | ToolFreshness::Unknown => Ok(None),
         ToolFreshness::Unlisted => {
-            let what = "the server has reported changed tools and has not listed them since".to_owned();
+            let what = "the tools may have changed, and the server has not listed them since".to_owned();
             trace.step(|| TraceStep::Drifted { what: what.clone(), called: false });
             Err(Stop::refused(messages::unlisted(entry), what))
         }

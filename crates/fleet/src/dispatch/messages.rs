@@ -64,8 +64,8 @@ pub(super) fn removed(entry: &Entry) -> String {
 }
 
 pub(super) fn unlisted(entry: &Entry) -> String {
-    let reason = "its server has reported changed tools and has not listed them since. It may be another tool now. \
-        Try again later.";
+    let reason = "the tools of its server may have changed, and the server has not listed them since. It may be another \
+        tool now. Try again later.";
     not_called(entry, reason)
 }
 
@@ -102,6 +102,7 @@ pub(super) fn of_error(entry: &Entry, error: CallError) -> Result<ToolOutput, Ca
             Ok(ToolOutput::error(format!("`{name}`: the server answered with error {code}: {message}{data}")))
         }
         CallErrorKind::Arguments { fault, .. } => Ok(ToolOutput::error(invalid_arguments(entry, &fault))),
+        CallErrorKind::CheckTimedOut { .. } => Ok(ToolOutput::error(check_timed_out(entry))),
         CallErrorKind::Output { fault, output, .. } => {
             let mut output = *output;
             let text = format!("The result of `{}` does not match its output schema: {fault}. The result:", entry.name);

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use wharf_client::{BoxFuture, ClientCapabilities, Elicitation, ElicitationAnswer, Host, Notification, Refusal, Root};
+use wharf_client::{
+    BoxFuture, ClientCapabilities, Elicitation, ElicitationAnswer, Host, Notification, PausableClock, Refusal, Root,
+};
 use wharf_protocol::{Json, ServerName};
 
 /// Answers questions for the user.
@@ -13,6 +16,41 @@ pub trait UserPrompt: Send + Sync {
 
     /// The capabilities to declare to servers.
     fn capabilities(&self) -> ClientCapabilities;
+
+    /// Returns for how long the user has been asked so far; see [`TimedPrompt`].
+    fn time_asked(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// A user prompt that measures how long its questions take, so that the durations of calls exclude this time.
+pub struct TimedPrompt {
+    prompt: Arc<dyn UserPrompt>,
+    clock: PausableClock,
+}
+
+impl TimedPrompt {
+    /// Measures a prompt.
+    pub fn new(prompt: Arc<dyn UserPrompt>) -> Self {
+        Self { prompt, clock: PausableClock::default() }
+    }
+}
+
+impl UserPrompt for TimedPrompt {
+    fn ask(&self, question: Question) -> BoxFuture<'_, UserAnswer> {
+        Box::pin(async {
+            let _paused = self.clock.pause();
+            self.prompt.ask(question).await
+        })
+    }
+
+    fn capabilities(&self) -> ClientCapabilities {
+        self.prompt.capabilities()
+    }
+
+    fn time_asked(&self) -> Duration {
+        self.clock.paused()
+    }
 }
 
 /// One question to the user.

@@ -59,6 +59,9 @@ pub(super) struct Connection {
 /// The result of a handshake and of the tool list after it.
 type Handshake = (Arc<ServerInfo>, Listed<Tool>);
 
+/// The result of a handshake and of the first list, with the number of invalidations before it.
+type FirstList = (Arc<ServerInfo>, Listed<Tool>, u64);
+
 /// The stages of a connection.
 pub(super) enum Stage {
     /// Do nothing until a command arrives.
@@ -217,9 +220,9 @@ impl Connection {
         }
     }
 
-    async fn connected(&mut self, result: Result<Handshake, CallError>) -> Stage {
-        let (info, listed) = match result {
-            Ok(handshake) => handshake,
+    async fn connected(&mut self, result: Result<FirstList, CallError>) -> Stage {
+        let (info, listed, invalidations) = match result {
+            Ok(first) => first,
             Err(error) => {
                 self.failures = self.failures.saturating_add(1);
                 return self.failed(error).await;
@@ -227,7 +230,7 @@ impl Connection {
         };
         let mut sessions = self.server.session.status();
         sessions.mark_unchanged();
-        self.publish_tools(&info, listed).await;
+        self.publish_tools(&info, listed, invalidations).await;
         let now = Instant::now();
         Stage::Watch(Ready {
             since: now,
@@ -240,7 +243,8 @@ impl Connection {
         })
     }
 
-    async fn publish_tools(&self, info: &Arc<ServerInfo>, listed: Listed<Tool>) {
+    /// Publishes a list that was requested after this number of invalidations.
+    async fn publish_tools(&self, info: &Arc<ServerInfo>, listed: Listed<Tool>, invalidations: u64) {
         let bytes: usize = listed.items.iter().map(|tool| tool.raw.as_str().len()).sum();
         let server_tools = if bytes <= MAX_SMALL_LIST_BYTES {
             set_tools(&self.server, info, listed)
@@ -255,9 +259,12 @@ impl Connection {
                 },
             }
         };
+        // Not before the new list replaces the old one, whose tools would pass as current until then.
+        self.server.invalidation.cover(invalidations);
         let tools = server_tools.entries().len();
         self.server.set_offered(server_tools.entries().iter().map(|entry| Arc::clone(&entry.name)).collect());
         self.tools.store(Some(Arc::new(server_tools)));
+        self.server.set_last_error(None);
         self.server.publish(|status| {
             status.state = ServerState::Connected;
             status.reason = None;
@@ -346,8 +353,7 @@ impl Connection {
             Ok((info, listed)) => {
                 ready.info = info;
                 ready.list_delay = FIRST_LIST_DELAY;
-                self.server.invalidation.cover(invalidations);
-                self.publish_tools(&ready.info, listed).await;
+                self.publish_tools(&ready.info, listed, invalidations).await;
             }
             Err(error) if is_check && is_unreachable(&error) => return self.lost(ready.since, error).await,
             Err(error) => {
@@ -376,9 +382,11 @@ impl Connection {
         self.clear_tools();
         self.server.invalidation.cover(self.server.invalidation.count());
         let next = pause.map(|pause| Instant::now() + pause);
+        let error = Arc::new(error);
+        self.server.set_last_error(Some(Arc::clone(&error)));
         self.server.publish(|status| {
             status.state = state;
-            status.reason = Some(StateReason::Error(Arc::new(error)));
+            status.reason = Some(StateReason::Error(error));
             status.failures = failures;
             status.next_try = next;
             status.tools = 0;
@@ -396,6 +404,7 @@ impl Connection {
     /// Executes a command that ends the connection.
     async fn disconnect(&mut self, command: ConnectionCommand) -> Stage {
         self.clear_tools();
+        self.server.set_last_error(None);
         self.failures = 0;
         let disabled = |text| (ServerState::Disabled, StateReason::SwitchedOff(text));
         let ((state, reason), done, next) = match command {
@@ -510,12 +519,11 @@ fn start_error(error: ManageError) -> ConnectErrorKind {
     }
 }
 
-async fn first_list(server: &ServerHandle) -> Result<Handshake, CallError> {
+async fn first_list(server: &ServerHandle) -> Result<FirstList, CallError> {
     // The list includes all changes that were reported before it.
     let invalidations = server.invalidation.count();
-    let handshake = list(&server.session, server.connect_timeout).await?;
-    server.invalidation.cover(invalidations);
-    Ok(handshake)
+    let (info, listed) = list(&server.session, server.connect_timeout).await?;
+    Ok((info, listed, invalidations))
 }
 
 /// Connects if necessary, and lists the tools. The list belongs to the returned session: if the session is replaced in

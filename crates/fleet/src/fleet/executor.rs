@@ -58,6 +58,10 @@ fn entries(
 impl ListExecutor {
     /// The epoch of the session to call a tool on.
     fn epoch_of(&self, tool: &Arc<Tool>) -> Result<u64, ExecutionError> {
+        // The list may have failed since the tool was compared, for example while the user was asked.
+        if self.server.invalidation.has_failed() {
+            return Err(ExecutionError::ToolChanged);
+        }
         if self.known.is_latest() {
             return self.known.epoch_of(tool);
         }

@@ -56,6 +56,8 @@ pub(super) struct ServerHandle {
     pub(super) known: ArcSwapOption<KnownTools>,
     /// The full names of the tools of the last list, also while the server is not connected.
     last_offered: ArcSwapOption<Arc<[Arc<str>]>>,
+    /// Why the last connection was lost or the last attempt failed, until the next one succeeds.
+    last_error: ArcSwapOption<CallError>,
     pub(super) hints: StrictestHints,
     pub(super) connect_timeout: Duration,
     /// The total timeout of calls that have none of their own.
@@ -108,6 +110,7 @@ impl ServerHandle {
             invalidation,
             known: ArcSwapOption::empty(),
             last_offered: ArcSwapOption::empty(),
+            last_error: ArcSwapOption::empty(),
             hints: StrictestHints::default(),
             connect_timeout: parts.connect_timeout,
             total_timeout: parts.total_timeout,
@@ -157,6 +160,11 @@ impl ServerHandle {
         self.last_offered.store(Some(Arc::new(names)));
     }
 
+    /// Remembers why the server is not connected, or forgets it.
+    pub(super) fn set_last_error(&self, error: Option<Arc<CallError>>) {
+        self.last_error.store(error);
+    }
+
     /// Returns the server as one that is not connected; `None` if it is disabled and was never used, or connects on
     /// demand.
     pub(super) fn absent(&self) -> Option<AbsentServer> {
@@ -173,10 +181,13 @@ impl ServerHandle {
             _ if is_connecting || status.next_try.is_some() => Prospect::Reconnecting,
             _ => Prospect::Down,
         };
+        // An attempt to reconnect does not hide why the connection was lost.
+        let last_error = if is_connecting { self.last_error.load_full() } else { None };
+        let reason = || status.reason.as_ref().map_or_else(|| status.state.to_string(), ToString::to_string);
         Some(AbsentServer {
             server: status.name.clone(),
             prospect,
-            reason: status.reason.as_ref().map_or_else(|| status.state.to_string(), ToString::to_string),
+            reason: last_error.map_or_else(reason, |error| StateReason::Error(error).to_string()),
             tools: offered.map(|names| Arc::clone(&*names)).unwrap_or_default(),
         })
     }
@@ -214,7 +225,7 @@ impl ServerHandle {
         let waits = |status: &ServerStatus| {
             let is_idle = matches!(status.reason, Some(StateReason::OnDemand));
             let has_failed = status.state == ServerState::Failed;
-            // Also where nothing is retried by itself: the call is there, and its server was.
+            // A call also reconnects a lost server that is not retried automatically.
             let is_lost = status.error().is_some_and(CallError::needs_reconnect);
             status.next_try.is_some() || is_idle || (has_failed && (self.is_on_demand || is_lost))
         };

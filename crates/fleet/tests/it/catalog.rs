@@ -345,6 +345,8 @@ fn a_bare_name_suggests_the_same_tool_of_both_servers() {
     assert!(catalog.get("search").is_none());
     assert_eq!(catalog.nearest("search"), ["mcp__a__search", "mcp__b__search"]);
     assert_eq!(catalog.nearest("mcp__a__serach"), ["mcp__a__search"]);
+    assert_eq!(catalog.nearest("mcp_a__search"), ["mcp__a__search"]);
+    assert!(catalog.nearest("mcp_c__search").is_empty());
     assert_eq!(catalog.nearest("writefile"), ["mcp__a__write_file", "mcp__b__write_file"]);
     assert!(catalog.nearest("weather").is_empty());
     // A tool of another server is not a substitute.

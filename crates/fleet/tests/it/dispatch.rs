@@ -163,8 +163,8 @@ async fn a_tool_that_has_changed_is_called_only_if_the_call_still_means_the_same
     {"step":"drifted","what":"the tool was removed","called":false}
     {"what":"x"}
     {"step":"allowed","by":"standard mode"}
-    error: `mcp__notes__add` was not called: its server has reported changed tools and has not listed them since. It may be another tool now. Try again later.
-    {"step":"drifted","what":"the server has reported changed tools and has not listed them since","called":false}
+    error: `mcp__notes__add` was not called: the tools of its server may have changed, and the server has not listed them since. It may be another tool now. Try again later.
+    {"step":"drifted","what":"the tools may have changed, and the server has not listed them since","called":false}
     "#);
 }
 
@@ -277,7 +277,7 @@ async fn server_errors_are_outputs_for_the_model_and_missing_responses_are_error
         outputs.push(read(&Dispatcher::default(), &catalog, "mcp__notes__add", json!({"what": "x"})).await);
     }
     let outputs = outputs.join("\n");
-    assert!(!outputs.contains("hunter2"), "stderr must not transport the model");
+    assert!(!outputs.contains("hunter2"), "stderr must not reach the model");
     insta::assert_snapshot!(outputs, @r#"
     error: `mcp__notes__add`: the server answered with error -32602: no such note
     {"id":7}

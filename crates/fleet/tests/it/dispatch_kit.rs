@@ -115,6 +115,13 @@ impl Recorder {
         self.0.lock().unwrap().iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
+    /// The duration of the last call, in milliseconds.
+    pub(crate) fn millis(&self) -> u64 {
+        let events = self.0.lock().unwrap();
+        let Some(TraceEvent::ToolFinished(trace)) = events.last() else { panic!("no call has ended") };
+        trace.millis
+    }
+
     /// The trace steps of the last call.
     pub(crate) fn steps(&self) -> String {
         let events = self.0.lock().unwrap();

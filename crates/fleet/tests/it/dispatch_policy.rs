@@ -1,11 +1,12 @@
 //! Policies, conditions and approvals.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use wharf_client::{BoxFuture, ClientCapabilities, ElicitationAnswer, InProcess, Session, SessionOptions};
 use wharf_fleet::dispatch::{
-    ApprovalAnswer, Condition, Dispatcher, Policy, Question, QuestionKind, UserAnswer, UserPrompt, host,
+    ApprovalAnswer, Condition, Dispatcher, Policy, Question, QuestionKind, TimedPrompt, UserAnswer, UserPrompt, host,
 };
 use wharf_fleet::{Catalog, Entry, Settings};
 use wharf_testkit::{Script, Scripted, Step, soon};
@@ -116,8 +117,8 @@ fn argument_terms_look_into_arrays_and_ignore_case() {
 
 #[tokio::test]
 async fn path_rules_hold_for_every_spelling_of_a_path() {
-    let policy = json!({"mode": "cautious", "deny": ["arg.path=/etc/*"],
-        "allow": ["arg.path=/home/me/project/*", "arg.path=src/*", "arg.note=* !arg.note=/root/*"]});
+    let policy = json!({"mode": "cautious", "deny": ["arg.path=/etc/*", "arg.path=src/secret/*"],
+        "allow": ["arg.path=/home/me/project/*", "arg.path=src/*", "arg.note=* !arg.note=/root/* !arg.note=*/.ssh/*"]});
     let policy: Policy = serde_json::from_value(policy).unwrap();
     let tools = json!([{"name": "t", "inputSchema": {}}]);
     let fake = Fake::echo();
@@ -139,6 +140,7 @@ async fn path_rules_hold_for_every_spelling_of_a_path() {
         json!(" /etc/passwd"),
         json!({"p": "/etc/passwd"}),
         json!([{"p": ["/tmp//../etc/passwd"]}]),
+        json!("src//secret/key"),
     ] {
         assert_eq!(outcome(json!({"path": path})).await, "denied", "{path}");
     }
@@ -149,6 +151,7 @@ async fn path_rules_hold_for_every_spelling_of_a_path() {
         assert_eq!(outcome(json!({"path": path})).await, "called", "{path}");
     }
     assert_eq!(outcome(json!({"note": "//root/x"})).await, "asked");
+    assert_eq!(outcome(json!({"note": "../../.ssh/id_rsa"})).await, "asked");
     assert_eq!(outcome(json!({"note": {"n": "/root/x"}})).await, "asked");
     assert_eq!(outcome(json!({"note": "a // b"})).await, "called");
 }
@@ -306,6 +309,36 @@ async fn the_user_is_asked_for_each_call_or_once_for_all() {
     mcp__notes__wipe {"what":"1"} because standard mode: the tool is destructive
     mcp__notes__wipe {"what":"2"} because standard mode: the tool is destructive
     "#);
+}
+
+/// Answers after a while.
+struct Thoughtful(Duration);
+
+impl UserPrompt for Thoughtful {
+    fn ask(&self, _: Question) -> BoxFuture<'_, UserAnswer> {
+        Box::pin(async {
+            tokio::time::sleep(self.0).await;
+            UserAnswer::Approval(ApprovalAnswer::Yes)
+        })
+    }
+
+    fn capabilities(&self) -> ClientCapabilities {
+        ClientCapabilities::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_duration_of_a_call_excludes_the_time_of_the_user() {
+    let prompt = Arc::new(TimedPrompt::new(Arc::new(Thoughtful(Duration::from_secs(5)))));
+    let catalog = catalog(vec![notes("wipe", json!({"destructiveHint": true}), Fake::echo())]);
+    let recorder = Arc::<Recorder>::default();
+    let dispatcher = Dispatcher::default().with_user_prompt(prompt.clone()).with_trace(recorder.clone());
+    let start = tokio::time::Instant::now();
+    for _ in 0..2 {
+        read(&dispatcher, &catalog, "mcp__notes__wipe", json!({"what": "x"})).await;
+        assert!(recorder.millis() < 1_000, "{}", recorder.millis());
+    }
+    assert_eq!((start.elapsed().as_secs(), prompt.time_asked().as_secs()), (10, 10));
 }
 
 #[tokio::test]

@@ -157,13 +157,15 @@ fn unstreamed(turn: &Turn, api: Api, model: &str) -> Response {
         Api::OpenAi => openai::document(turn, model),
     };
     if turn.has(&Fault::Garbage) {
-        "<html>not JSON".clone_into(&mut text);
+        "not JSON".clone_into(&mut text);
     }
     let half = || Bytes::from(text.as_bytes()[..text.len() / 2].to_vec());
     let body = if turn.has(&Fault::CutMidEvent) || turn.has(&Fault::EndEarly) {
         ChunkedBody::of([half()], Ending::Cut)
     } else if turn.has(&Fault::HangMidway) {
         ChunkedBody::of([half()], Ending::Hang)
+    } else if turn.has(&Fault::HangAfterHead) {
+        ChunkedBody::of([], Ending::Hang)
     } else if turn.has(&Fault::Drip) {
         ChunkedBody::of([half()], Ending::Drip(" "))
     } else {
@@ -198,6 +200,10 @@ fn streamed(turn: &Turn, api: Api, model: &str) -> Response {
     }
     if turn.has(&Fault::HangMidway) {
         events.truncate(half);
+        ending = Ending::Hang;
+    }
+    if turn.has(&Fault::HangAfterHead) {
+        events.clear();
         ending = Ending::Hang;
     }
     if turn.has(&Fault::Drip) {

@@ -80,6 +80,8 @@ pub enum Fault {
     Status(u16, Vec<(String, String)>, String),
     /// Never responds.
     HangBeforeHead,
+    /// Sends the head of the response and nothing else, like a local model that reads a long prompt.
+    HangAfterHead,
     /// Closes the connection without a response.
     HangUp,
     /// Stops in the middle of the response and keeps the connection open.

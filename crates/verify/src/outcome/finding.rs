@@ -188,8 +188,10 @@ mod tests {
                 ModelErrorKind::Malformed,
                 ModelErrorKind::Refused,
                 ModelErrorKind::Auth,
+                ModelErrorKind::Quota,
                 ModelErrorKind::ContextTooLong,
                 ModelErrorKind::Invalid,
+                ModelErrorKind::WrongUrl,
                 ModelErrorKind::Exhausted,
             ]
             .map(model_failed),
@@ -218,6 +220,8 @@ mod tests {
         server_error retry generate_answer invalid
         server_error retry generate_answer invalid
         abstention abstained generate_answer failed
+        unexpected_error system generate_answer invalid
+        unexpected_error system generate_answer invalid
         unexpected_error system generate_answer invalid
         unexpected_error system generate_answer invalid
         unexpected_error system generate_answer invalid

@@ -1,6 +1,7 @@
 //! The tools of an investigation: those of the trial that only read. A judge looks and changes nothing.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use wharf_protocol::{
     BoxFuture, CallFailed, ServerInstructions, ToolCall, ToolDefinition, ToolOutput, ToolSource, Tools,
@@ -30,6 +31,10 @@ impl Tools for ReadOnlyTurn {
 
     fn instructions(&self) -> &[ServerInstructions] {
         self.turn.instructions()
+    }
+
+    fn time_asked(&self) -> Duration {
+        self.turn.time_asked()
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall) -> BoxFuture<'a, Result<ToolOutput, CallFailed>> {

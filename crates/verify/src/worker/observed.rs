@@ -1,8 +1,9 @@
 //! What a worker reports while it works.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use wharf_protocol::BoxFuture;
 
 use crate::ids::{QuestionId, UnitId};
@@ -11,6 +12,8 @@ use crate::outcome::{UnitResult, Verdict};
 use crate::plan::Trial;
 use crate::step::{StepRequest, StepResult, StepStart};
 use crate::store::Progress;
+
+use super::Stop;
 
 /// A change during a run, and what is done of the run by then.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,17 +105,32 @@ impl Observer {
     }
 }
 
-/// A journal that reports to an observer.
+/// A journal that reports to an observer. When the worker is asked to stop, it refuses retries: a provider that does not
+/// respond would delay the end, and the trial can be continued later from the same step.
 pub(super) struct ObservedJournal {
     journal: Arc<dyn Journal>,
     trial: Arc<Trial>,
     observer: Arc<Observer>,
+    stop: watch::Receiver<Stop>,
+    /// Whether the last step that ended has failed, so that the next one is probably its retry.
+    is_retrying: AtomicBool,
     finished_units: Mutex<Vec<UnitId>>,
 }
 
 impl ObservedJournal {
-    pub(super) fn new(journal: Arc<dyn Journal>, trial: Arc<Trial>, observer: Arc<Observer>) -> Self {
-        Self { journal, trial, observer, finished_units: Mutex::default() }
+    pub(super) fn new(
+        journal: Arc<dyn Journal>,
+        trial: Arc<Trial>,
+        observer: Arc<Observer>,
+        stop: watch::Receiver<Stop>,
+    ) -> Self {
+        let (is_retrying, finished_units) = (AtomicBool::default(), Mutex::default());
+        Self { journal, trial, observer, stop, is_retrying, finished_units }
+    }
+
+    fn check_retry(&self) -> Result<(), JournalError> {
+        let is_stopping = *self.stop.borrow() != Stop::No;
+        if is_stopping && self.is_retrying.load(Ordering::Relaxed) { Err(JournalError::Stopping) } else { Ok(()) }
     }
 
     /// Returns how many of the units have no result.
@@ -128,15 +146,20 @@ impl Journal for ObservedJournal {
     }
 
     fn begin_step<'a>(&'a self, step: &'a StepRequest) -> BoxFuture<'a, Result<StepStart, JournalError>> {
-        self.journal.begin_step(step)
+        Box::pin(async move {
+            self.check_retry()?;
+            self.journal.begin_step(step).await
+        })
     }
 
     fn finish_step(&self, step: i64, result: StepResult) -> BoxFuture<'_, Result<(), JournalError>> {
         Box::pin(async move {
             let usage = result.usage;
+            self.is_retrying.store(result.failed, Ordering::Relaxed);
             self.journal.finish_step(step, result).await?;
             self.observer.report(WorkerEventKind::StepFinished, |progress| progress.usage += usage);
-            Ok(())
+            // The delay before the retry is not waited for.
+            self.check_retry()
         })
     }
 

@@ -58,6 +58,7 @@ struct Session {
     runner: Arc<dyn TrialRunner>,
     options: WorkerOptions,
     budget: Arc<BudgetGuard>,
+    stop: watch::Receiver<Stop>,
     observer: Arc<Observer>,
     heartbeat: Heartbeat,
     ready: VecDeque<HeldTrial>,
@@ -88,6 +89,7 @@ pub(super) async fn run(worker: Worker) -> Result<WorkerReport, StoreError> {
     let mut session = Session {
         heartbeat: Heartbeat::start(Arc::clone(&store), settings)?,
         budget: Arc::new(budget),
+        stop: stop.clone(),
         observer: Arc::new(Observer::new(progress, events)),
         store,
         runner,
@@ -173,6 +175,7 @@ impl Session {
         let (store, runner, observer) = (Arc::clone(&self.store), Arc::clone(&self.runner), Arc::clone(&self.observer));
         let (recovery, budget, replay) = (self.options.recovery, Arc::clone(&self.budget), self.options.replay.clone());
         let (lease, trial, open_units) = (held.lease.clone(), Arc::clone(&held.trial), held.open_units.clone());
+        let stop = self.stop.clone();
         async move {
             let journal: Arc<dyn Journal> = match replay {
                 None => Arc::new(StoreJournal::new(store, lease, recovery, budget)),
@@ -181,7 +184,7 @@ impl Session {
                     Err(error) => return TrialEnd { outcome: Err(error), journal: None },
                 },
             };
-            let journal = Arc::new(ObservedJournal::new(journal, Arc::clone(&trial), observer));
+            let journal = Arc::new(ObservedJournal::new(journal, Arc::clone(&trial), observer, stop));
             let outcome = runner.run(&trial, &open_units, Arc::clone(&journal) as Arc<dyn Journal>).await;
             TrialEnd { outcome, journal: Some(journal) }
         }
@@ -288,6 +291,7 @@ impl Session {
             JournalError::Store(error) => self.stop_with(WorkerEnd::Store(error)),
             JournalError::Diverged(reason) => self.stop_with(WorkerEnd::Store(StoreError::Failed(reason))),
             JournalError::LeaseLost => self.lost_leases += 1,
+            JournalError::Stopping => self.stop_with(WorkerEnd::Stopped),
         }
     }
 

@@ -1,18 +1,19 @@
 //! Workers: claiming, stopping, budgets, lost leases and events.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 use wharf_protocol::BoxFuture;
-use wharf_verify::journal::{Journal, JournalError};
+use wharf_verify::journal::{Journal, JournalError, StepKind, StepStart};
 use wharf_verify::store::{Claim, RunState, RunStore, SqliteOptions, SqliteStore, StoreError};
 use wharf_verify::worker::{Stop, WorkerEnd, WorkerEventKind, WorkerReport};
 use wharf_verify::{Budget, BudgetExceeded, Trial, TrialRunner, UnitId, Worker, WorkerOptions};
 
 use crate::runner::{Counting, PaidRunner, all_keys};
-use crate::store_kit::{planned, run_id, trials};
+use crate::store_kit::{failure, planned, run_id, step, trials};
 
 /// A bound for everything in these tests.
 const SOON: Duration = Duration::from_secs(30);
@@ -164,6 +165,53 @@ async fn the_first_stop_finishes_trials_in_flight_and_the_second_drops_them() {
         let repeated = provider.total() as usize - keys;
         assert!(repeated <= if stop_with == Stop::Finish { 0 } else { 3 }, "{stop_with:?}: {repeated}");
     }
+}
+
+/// Retries a request to a provider that is down, for as long as the journal allows.
+#[derive(Default)]
+struct Retrying {
+    attempts: AtomicU32,
+}
+
+impl TrialRunner for Retrying {
+    fn run<'a>(
+        &'a self,
+        _trial: &'a Trial,
+        _open_units: &'a [UnitId],
+        journal: Arc<dyn Journal>,
+    ) -> BoxFuture<'a, Result<(), JournalError>> {
+        Box::pin(async move {
+            loop {
+                let StepStart::Execute(number) = journal.begin_step(&step(StepKind::Model, "first")).await? else {
+                    panic!("a failure is never reused");
+                };
+                self.attempts.fetch_add(1, Ordering::SeqCst);
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                journal.finish_step(number, failure("the provider is down")).await?;
+            }
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_stops_does_not_retry_and_the_trial_is_continued_later() {
+    let fixture = Fixture::new(1).await;
+    let (stop, stopped) = watch::channel(Stop::No);
+    let store = Arc::clone(&fixture.store) as Arc<dyn RunStore>;
+    let runner = Arc::new(Retrying::default());
+    let worker = Worker::new(store, Arc::clone(&runner) as Arc<dyn TrialRunner>, options("a"), stopped);
+    let control = async {
+        eventually(async || runner.attempts.load(Ordering::SeqCst) >= 3).await;
+        stop.send_replace(Stop::Finish);
+        runner.attempts.load(Ordering::SeqCst)
+    };
+    let (report, attempts) = tokio::time::timeout(SOON, async { tokio::join!(worker.run(), control) }).await.unwrap();
+    let report = report.unwrap();
+    assert_eq!((report.end, report.progress.done, report.progress.running), (WorkerEnd::Stopped, 0, 0));
+    assert_eq!(runner.attempts.load(Ordering::SeqCst), attempts, "nothing is sent after the stop");
+
+    let report = fixture.work(PaidRunner::new(Arc::new(Counting::default())), options("b")).await;
+    assert_eq!((report.end, report.progress.done), (WorkerEnd::Finished, 2));
 }
 
 #[tokio::test]

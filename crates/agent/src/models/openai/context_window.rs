@@ -22,7 +22,7 @@ pub(super) async fn find(endpoint: &Endpoint, model: &str) -> Result<Option<u64>
     let listed = match wire::get(endpoint, "/models").await {
         Ok(listed) => listed,
         // A provider without such a list does not get one later.
-        Err(error) if error.kind == ModelErrorKind::Invalid => return Ok(None),
+        Err(error) if matches!(error.kind, ModelErrorKind::Invalid | ModelErrorKind::WrongUrl) => return Ok(None),
         Err(error) => return Err(error),
     };
     Ok(serde_json::from_str(&listed).ok().and_then(|listed| window(&listed, model)))

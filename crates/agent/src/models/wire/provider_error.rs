@@ -7,11 +7,8 @@ use http::response::Parts;
 use serde_json::Value;
 
 use super::super::endpoint::Endpoint;
-use super::retry_after;
+use super::{brief, retry_after, web_page};
 use crate::{ModelError, ModelErrorKind};
-
-/// Maximum number of characters of an error text that is not JSON.
-const MAX_ERROR_CHARS: usize = 500;
 
 /// The message of an error without one.
 const NO_REASON: &str = "no reason given";
@@ -89,7 +86,7 @@ const REFUSED: &[&str] = &[
     "prohibited_content",
 ];
 
-/// Phrases about API keys and accounts.
+/// Phrases about API keys.
 const UNAUTHORIZED: &[&str] = &[
     "authentication_error",
     "permission_error",
@@ -98,12 +95,25 @@ const UNAUTHORIZED: &[&str] = &[
     "incorrect api key",
     "api key not valid",
     "no auth credentials",
-    "insufficient_quota",
-    "billing_error",
-    "credit balance is too low",
-    "insufficient credits",
-    "insufficient balance",
 ];
+
+/// Phrases about accounts without credit or quota.
+const NO_QUOTA: &[&str] = &[
+    "insufficient_quota",
+    "insufficient quota",
+    "exceeded your current quota",
+    "billing_error",
+    "billing_not_active",
+    "billing_hard_limit_reached",
+    "credit balance is too low",
+    "insufficient credit",
+    "insufficient balance",
+    "insufficient funds",
+    "key limit exceeded",
+];
+
+/// Messages of servers that do not know the path of a request. Those about unknown models say more.
+const UNKNOWN_PATH: &[&str] = &["not found", "file not found", "404 page not found", "method not allowed"];
 
 /// An error as reported by a provider.
 struct ProviderError {
@@ -119,14 +129,28 @@ pub(super) fn http_error(endpoint: &Endpoint, head: &Parts, content: &[u8]) -> M
     let status = head.status.as_u16();
     let text = String::from_utf8_lossy(content);
     let parsed = serde_json::from_str::<Value>(&text).ok().and_then(|value| ProviderError::parse(&value));
+    let is_json = parsed.is_some();
+    let page = if is_json { None } else { web_page::describe(&text) };
+    let is_page = page.is_some();
     let error = parsed.unwrap_or_else(|| ProviderError {
         status: None,
         kind: String::new(),
-        message: brief(&text, head.status.canonical_reason().unwrap_or(NO_REASON)),
+        message: page.unwrap_or_else(|| brief(&text, head.status.canonical_reason().unwrap_or(NO_REASON))),
         retry_after: retry_after::from_text(&text),
     });
     let retry_after = retry_after::from_headers(&head.headers).or(error.retry_after);
-    error.into_model_error(endpoint, Some(status), retry_after)
+    let is_unknown_path = UNKNOWN_PATH.contains(&error.message.to_lowercase().trim_end_matches('.'));
+    let mut error = error.into_model_error(endpoint, Some(status), retry_after);
+    // A page with another status comes from a proxy, or asks for a sign-in.
+    let is_wrong_url = match status {
+        404 | 405 => !is_json || is_unknown_path,
+        400 | 406 | 410 | 415 | 501 => is_page,
+        _ => false,
+    };
+    if is_wrong_url {
+        error.kind = ModelErrorKind::WrongUrl;
+    }
+    error
 }
 
 /// Converts an error inside of a successful response: in a document, or as an event.
@@ -198,11 +222,16 @@ fn kind_of(status: Option<u16>, kind: &str, message: &str) -> ModelErrorKind {
     if matches!(status, None | Some(400 | 403 | 422)) && says(REFUSED) {
         return ModelErrorKind::Refused;
     }
-    if matches!(status, None | Some(400 | 402 | 403 | 404 | 429)) && says(UNAUTHORIZED) {
+    // Gemini calls its limits per minute a quota, too.
+    let is_quota = says(NO_QUOTA) && !typed(&["resource_exhausted"]);
+    if status == Some(402) || (matches!(status, None | Some(400..=499)) && is_quota) {
+        return ModelErrorKind::Quota;
+    }
+    if matches!(status, None | Some(400 | 403 | 404 | 429)) && says(UNAUTHORIZED) {
         return ModelErrorKind::Auth;
     }
     match status {
-        Some(401..=403) => ModelErrorKind::Auth,
+        Some(401 | 403) => ModelErrorKind::Auth,
         Some(429) => ModelErrorKind::RateLimit,
         Some(503 | 529) => ModelErrorKind::Overloaded,
         Some(408) => ModelErrorKind::Timeout,
@@ -219,18 +248,11 @@ fn kind_of(status: Option<u16>, kind: &str, message: &str) -> ModelErrorKind {
     }
 }
 
-/// Returns the beginning of a text that may be a whole web page.
-fn brief(text: &str, otherwise: &str) -> String {
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if text.is_empty() {
-        return otherwise.to_owned();
-    }
-    wharf_protocol::cut(&text, MAX_ERROR_CHARS).unwrap_or(text)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::ModelErrorKind::{Auth, ContextTooLong, Invalid, Overloaded, RateLimit, Refused, Server, Timeout};
+    use super::ModelErrorKind::{
+        Auth, ContextTooLong, Invalid, Overloaded, Quota, RateLimit, Refused, Server, Timeout,
+    };
     use super::*;
 
     #[test]
@@ -238,9 +260,17 @@ mod tests {
         for (status, kind, message, expected) in [
             (Some(401), "authentication_error", "invalid x-api-key", Auth),
             (Some(403), "permission_error", "not for you", Auth),
-            (Some(402), "", "Insufficient credits", Auth),
+            (Some(402), "", "Insufficient credits", Quota),
+            (Some(402), "", "Payment Required", Quota),
+            (Some(402), "billing_error", "your billing is not set up", Quota),
+            (Some(400), "invalid_request_error", "Your credit balance is too low to access the Anthropic API.", Quota),
+            (Some(403), "", "Key limit exceeded (monthly limit).", Quota),
+            (None, "insufficient_quota", "You exceeded your current quota", Quota),
+            (Some(500), "", "insufficient_quota in a trace of the provider", Server),
             (Some(400), "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.", Auth),
-            (Some(429), "insufficient_quota", "You exceeded your current quota", Auth),
+            (Some(429), "insufficient_quota", "You exceeded your current quota", Quota),
+            (Some(429), "", "You exceeded your current quota, please check your plan and billing details.", Quota),
+            (Some(429), "RESOURCE_EXHAUSTED", "You exceeded your current quota. Please retry in 34s.", RateLimit),
             (Some(429), "rate_limit_error", "slow down", RateLimit),
             (Some(429), "", "Too many tokens, please wait before trying again.", RateLimit),
             (Some(429), "tokens", "Request too large for gpt-4o: maximum context length", RateLimit),

@@ -31,7 +31,7 @@ async fn responses_that_are_no_vectors_are_malformed() {
     let bodies = [
         "{}",
         "[]",
-        "<html>",
+        "not JSON",
         r#"{"data": []}"#,
         r#"{"data": [{"index": 0, "embedding": [1]}]}"#,
         r#"{"data": [{"index": 0, "embedding": [1]}, {"index": 0, "embedding": [1]}]}"#,

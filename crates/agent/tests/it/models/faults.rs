@@ -20,7 +20,9 @@ async fn failed(adapter: Adapter, stream: bool, turn: Turn) -> ModelError {
 
 #[tokio::test(start_paused = true)]
 async fn every_fault_has_its_error_kind_on_every_adapter() {
-    use ModelErrorKind::{Auth, ContextTooLong, Invalid, Malformed, Network, Overloaded, RateLimit, Refused, Server};
+    use ModelErrorKind::{
+        Auth, ContextTooLong, Invalid, Malformed, Network, Overloaded, Quota, RateLimit, Refused, Server, WrongUrl,
+    };
     let status = |status: u16, kind: &str, message: &str| {
         Turn::status(status, &[], format!(r#"{{"type":"error","error":{{"type":"{kind}","message":"{message}"}}}}"#))
     };
@@ -30,6 +32,7 @@ async fn every_fault_has_its_error_kind_on_every_adapter() {
         (Turn::fault(Fault::EndEarly), Network),
         (Turn::fault(Fault::HangUp), Network),
         (Turn::fault(Fault::HangBeforeHead), ModelErrorKind::Timeout),
+        (Turn::fault(Fault::HangAfterHead), ModelErrorKind::Timeout),
         (Turn::fault(Fault::HangMidway), ModelErrorKind::Timeout),
         (Turn::fault(Fault::Garbage), Malformed),
         (event("overloaded_error", "Overloaded"), Overloaded),
@@ -43,6 +46,16 @@ async fn every_fault_has_its_error_kind_on_every_adapter() {
         (status(404, "not_found_error", "model: fake-1"), Invalid),
         (status(401, "authentication_error", "invalid x-api-key"), Auth),
         (status(403, "permission_error", "no"), Auth),
+        (status(402, "billing_error", "no"), Quota),
+        (status(429, "insufficient_quota", "You exceeded your current quota"), Quota),
+        (status(400, "invalid_request_error", "Your credit balance is too low"), Quota),
+        (event("insufficient_quota", "You exceeded your current quota"), Quota),
+        (Turn::status(404, &[], "404 page not found"), WrongUrl),
+        (Turn::status(404, &[], r#"{"detail":"Not Found"}"#), WrongUrl),
+        (Turn::status(405, &[], r#"{"detail":"Method Not Allowed"}"#), WrongUrl),
+        (Turn::status(404, &[("content-type", "text/html")], "<html><title>404</title>"), WrongUrl),
+        (Turn::status(200, &[("content-type", "text/html")], "<!doctype html><title>Chat</title>"), WrongUrl),
+        (Turn::status(403, &[("content-type", "text/html")], "<html><title>Sign in</title>"), Auth),
         (status(429, "rate_limit_error", "slow down"), RateLimit),
         (status(500, "api_error", "oh no"), Server),
         (status(529, "overloaded_error", "Overloaded"), Overloaded),
@@ -62,14 +75,23 @@ async fn every_fault_has_its_error_kind_on_every_adapter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_contain_the_message_and_the_status() {
+async fn errors_contain_the_message_the_status_and_the_url() {
     let error = failed(ALL[0], true, Turn::status(502, &[], "<html><h1>Bad   Gateway</h1>")).await;
-    assert_eq!(error.to_string(), "server error: <html><h1>Bad Gateway</h1> (HTTP 502)");
+    let page = "the response is a web page: Bad Gateway";
+    assert_eq!(error.to_string(), format!("server error: {page} (HTTP 502 from http://provider.test)"));
     let error = failed(ALL[1], true, Turn::status(500, &[], "")).await;
-    assert_eq!(error.to_string(), "server error: Internal Server Error (HTTP 500)");
+    assert_eq!(error.to_string(), "server error: Internal Server Error (HTTP 500 from http://provider.test/v1)");
     let raw = r#"{"error":{"message":"Provider returned error","code":429,"metadata":{"raw":"busy, retry in 3s"}}}"#;
     let error = failed(ALL[2], false, Turn::status(429, &[], raw)).await;
-    assert_eq!(error.to_string(), "rate limit: Provider returned error: busy, retry in 3s (HTTP 429)");
+    assert_eq!(
+        error.to_string(),
+        "rate limit: Provider returned error: busy, retry in 3s (HTTP 429 from http://provider.test/v1)"
+    );
+    let page = failed(ALL[1], true, Turn::status(200, &[], "<html><title>Open WebUI</title>")).await;
+    assert_eq!(
+        page.to_string(),
+        "wrong URL: the response is a web page: Open WebUI (HTTP 200 from http://provider.test/v1)"
+    );
     assert_eq!(error.retry_after, Some(Duration::from_secs(3)));
 }
 
@@ -109,12 +131,14 @@ async fn the_retry_delay_is_read_from_headers_and_messages() {
 #[tokio::test(start_paused = true)]
 async fn a_silent_provider_runs_into_the_timeouts() {
     let timeouts = ProviderTimeouts {
-        head: Duration::from_secs(20),
+        first_byte: Duration::from_secs(20),
         idle: Duration::from_secs(5),
         total: Duration::from_secs(60),
     };
     for adapter in ALL {
-        for (fault, seconds) in [(Fault::HangBeforeHead, 20), (Fault::HangMidway, 5), (Fault::Drip, 60)] {
+        let faults =
+            [(Fault::HangBeforeHead, 20), (Fault::HangAfterHead, 20), (Fault::HangMidway, 5), (Fault::Drip, 60)];
+        for (fault, seconds) in faults {
             for stream in [true, false] {
                 let fake = FakeModels::new([Turn::fault(fault.clone())]);
                 let model = adapter.at(endpoint(&fake).with_timeouts(timeouts));

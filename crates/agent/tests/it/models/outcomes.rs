@@ -18,8 +18,11 @@ use wharf_testkit::models::{FakeModels, Turn};
 use super::kit::{ALL, Adapter, endpoint};
 use crate::kit::{EventLog, TestTools};
 
-const TIMEOUTS: ProviderTimeouts =
-    ProviderTimeouts { head: Duration::from_secs(20), idle: Duration::from_secs(5), total: Duration::from_secs(60) };
+const TIMEOUTS: ProviderTimeouts = ProviderTimeouts {
+    first_byte: Duration::from_secs(20),
+    idle: Duration::from_secs(5),
+    total: Duration::from_secs(60),
+};
 
 /// A model under test: an adapter, or a model with emulated tools.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::term;
 use crate::term::prompt::is_interactive;
-use crate::term::review::{Decision, Detail, ask, show};
+use crate::term::review::{Detail, ask_to_add, show};
 
 /// An entry to add after the user has seen it.
 pub(super) struct Proposal {
@@ -55,12 +55,12 @@ fn confirmed(globals: &Globals, proposal: &Proposal, options: &AddOptions) -> Re
     // An entry that may not be added is not worth a question.
     let read = writing::check(&setup, proposal.name.as_str(), &entry, options.scope)?;
     let review = Approval::new(&setup.paths.project.root, &proposal.name, &read.written, Vec::new());
-    // Without a terminal nobody sees a question, so everything is shown even with --quiet, unless it is agreed to.
+    // Without a terminal no question is seen, so everything is shown even with --quiet, unless it is agreed to.
     if !globals.quiet || !options.yes {
         proposal.origin.iter().for_each(|line| term::line(line));
         let detail = if options.yes || !is_interactive() { Detail::Whole } else { Detail::Short };
         show(&review, detail);
         proposal.notes.iter().for_each(|note| term::note(note));
     }
-    Ok(options.yes || ask(&review, Decision::Add, "if you have reviewed it, pass --yes")?)
+    Ok(options.yes || ask_to_add(&review, "if you have reviewed it, pass --yes")?)
 }

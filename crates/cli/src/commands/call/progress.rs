@@ -32,7 +32,7 @@ impl ProgressLine {
         for step in self.steps().drain(..) {
             match describe(step) {
                 Some((Weight::Unusual, text)) if !globals.quiet => term::warning(&format!("{server}: {text}")),
-                Some((Weight::Usual, text)) if globals.verbose => term::note(&format!("{server}: {text}")),
+                Some((Weight::Usual, text)) if globals.is_verbose() => term::note(&format!("{server}: {text}")),
                 _ => {}
             }
         }

@@ -65,7 +65,7 @@ fn described(setup: &Setup, name: &str) -> String {
 fn is_shown(finding: &Finding, globals: &Globals) -> bool {
     match finding.verdict {
         Verdict::Fine if globals.quiet => false,
-        Verdict::Fine => globals.verbose || !matches!(finding.check, "stderr" | "configuration"),
+        Verdict::Fine => globals.is_verbose() || !matches!(finding.check, "stderr" | "configuration"),
         Verdict::Advice | Verdict::Problem(_) => true,
     }
 }
@@ -73,7 +73,7 @@ fn is_shown(finding: &Finding, globals: &Globals) -> bool {
 fn finding_lines(finding: &Finding, globals: &Globals, width: usize) -> Vec<String> {
     let room = width.saturating_sub(INDENT).max(MIN_TEXT_WIDTH);
     let mut lines: Vec<String> = wrapped(&term::visible(&finding.message), room);
-    let said = finding.said.iter().map(|line| term::brief(line, if globals.verbose { usize::MAX } else { room }));
+    let said = finding.said.iter().map(|line| term::brief(line, if globals.is_verbose() { usize::MAX } else { room }));
     lines.extend(said.flat_map(|line| term::filled(&line, "", room)));
     if let Some(fix) = &finding.fix {
         lines.extend(wrapped(&term::visible(&format!("fix: {fix}")), room));

@@ -43,7 +43,7 @@ pub(super) fn problems(setup: &Setup, selection: ServerSelection<'_>) -> Vec<Fin
 
 /// Whether a problem only says that a server is not allowed, which [`standing`] reports.
 fn is_refusal(found: &ConfiguredServer, problem: &Problem) -> bool {
-    matches!(found.standing, Eligibility::Refused(_))
+    matches!(found.eligibility, Eligibility::Refused(_))
         && problem.kind == ProblemKind::ServerNotUsed
         && problem.server.as_deref() == Some(found.server.name.as_str())
 }
@@ -56,7 +56,7 @@ pub(super) fn standing(found: &ConfiguredServer, is_selected: bool) -> Vec<Findi
         let problem = Class::Start.problem(name, "approval", Exit::Usage, message);
         vec![problem.with_fix(approve.clone())]
     };
-    match &found.standing {
+    match &found.eligibility {
         Eligibility::Ready => vec![Class::Start.fine(name, "scope", origin(found))],
         Eligibility::NeedsApproval(_) => held("it belongs to this project and needs your approval; not started"),
         Eligibility::ApprovalChanged(_) => held("it changed since you approved it; not started"),

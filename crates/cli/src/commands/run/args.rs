@@ -4,6 +4,8 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::models::timeouts::ModelTimeouts;
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  wharf run 'What time is it in Tokyo?' --mcp 'time=uvx mcp-server-time'\n  \
         wharf run -m anthropic:claude-sonnet-4-5 --strict --allow 'mcp__git__*' --json 'Commit this'\n  \
@@ -45,6 +47,8 @@ pub(crate) struct Run {
     /// Limit the duration, in seconds [default: none; 180 for a model of --models with servers]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(super) max_time: Option<Duration>,
+    #[command(flatten)]
+    pub(super) timeouts: ModelTimeouts,
     /// Allow calls without asking, for example `mcp__git__*` or `server:git !hint:destructive` (repeatable)
     #[arg(long, value_name = "CONDITION")]
     pub(super) allow: Vec<String>,
@@ -78,6 +82,13 @@ pub(crate) struct Run {
     pub(super) output: Output,
     /// Prompt for the model; `-` reads it from stdin. Piped text follows the prompt
     pub(super) prompt: Option<String>,
+}
+
+impl Run {
+    /// Whether the output is JSON even without `--json`.
+    pub(crate) fn prints_json(&self) -> bool {
+        self.output != Output::Text
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

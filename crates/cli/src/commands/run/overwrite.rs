@@ -14,7 +14,12 @@ pub(super) async fn check(run: &Run) -> Result<(), UsageError> {
     }
     if let Some(file) = run.checkpoint.as_deref().filter(|file| has_content(file)) {
         let saved = CheckpointFile::read(file).await.ok();
-        let is_unfinished = saved.is_some_and(|saved| !matches!(saved.stop(), Some(RunEnd::Completed)));
+        // Other ends, such as a refusal of the model, cannot be continued.
+        let is_unfinished = saved.is_some_and(|saved| match saved.stop() {
+            None => true,
+            Some(RunEnd::Limit(_)) => saved.final_response().is_none(),
+            Some(_) => false,
+        });
         let shown = file.display();
         if is_unfinished {
             let hint = format!("continue it: --resume {shown}, or overwrite it with --force");

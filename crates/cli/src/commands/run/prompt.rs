@@ -7,7 +7,6 @@ use tokio::sync::oneshot;
 
 use super::args::Run;
 use crate::error::{UsageError, usage_error};
-use crate::globals::Globals;
 use crate::term;
 
 /// The most that is read from stdin.
@@ -17,7 +16,7 @@ const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(3);
 const STDIN: &str = "-";
 
 /// Returns the prompt; `None` for a resumed run, which has one.
-pub(super) async fn read(run: &Run, globals: &Globals) -> Result<Option<String>, UsageError> {
+pub(super) async fn read(run: &Run) -> Result<Option<String>, UsageError> {
     if run.resume.is_some() {
         return Ok(None);
     }
@@ -29,7 +28,7 @@ pub(super) async fn read(run: &Run, globals: &Globals) -> Result<Option<String>,
             let hint = "pass one: wharf run 'What time is it?', or pipe one: wharf run < prompt.txt";
             return Err(usage_error("no prompt given".to_owned(), Some(hint)));
         }
-        Some(given) if is_piped => with_piped(given, globals).await?,
+        Some(given) if is_piped => with_piped(given).await?,
         Some(given) => given.to_owned(),
     };
     if prompt.trim().is_empty() {
@@ -39,7 +38,7 @@ pub(super) async fn read(run: &Run, globals: &Globals) -> Result<Option<String>,
 }
 
 /// Returns the prompt, and after it the text on stdin, if any.
-async fn with_piped(given: &str, globals: &Globals) -> Result<String, UsageError> {
+async fn with_piped(given: &str) -> Result<String, UsageError> {
     let (started, first) = oneshot::channel();
     let reading = tokio::task::spawn_blocking(move || {
         let _ = io::stdin().lock().fill_buf();
@@ -47,11 +46,10 @@ async fn with_piped(given: &str, globals: &Globals) -> Result<String, UsageError
         text()
     });
     if tokio::time::timeout(FIRST_BYTE_TIMEOUT, first).await.is_err() {
-        if !globals.quiet {
-            let seconds = FIRST_BYTE_TIMEOUT.as_secs();
-            term::warning(&format!("stdin is a pipe without data for {seconds} s; continuing without it"));
-            term::hint("close it: wharf run … </dev/null");
-        }
+        // Also with --quiet: whatever arrives later is not a part of the prompt.
+        let seconds = FIRST_BYTE_TIMEOUT.as_secs();
+        term::warning(&format!("stdin is a pipe without data for {seconds} s; continuing without it"));
+        term::hint("to wait for it, omit the prompt or write `-`; to ignore it: wharf run … </dev/null");
         return Ok(given.to_owned());
     }
     let piped = reading.await.map_err(|error| unreadable(&error.to_string()))??;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use wharf::agent::Model;
 use wharf::agent::cassette::{Recorder, Replay};
-use wharf::agent::models::{ModelConfig, ModelSpec};
+use wharf::agent::models::{InvalidModel, ModelConfig, ModelSpec};
 use wharf::{Redactor, ToolSource};
 
 use super::args::Run;
@@ -39,12 +39,7 @@ pub(super) async fn model(
         })?;
         let replay = Replay::parse(&text)
             .map_err(|error| usage_error(format!("{shown}: {error}"), Some("record a run with --record FILE")))?;
-        let spec = match config {
-            Some(config) => config.spec().ok(),
-            None => run.model.as_deref().and_then(|model| model.parse::<ModelSpec>().ok()),
-        };
-        let (interface, name) = spec
-            .map_or(("replay".to_owned(), shown.to_string()), |spec| (spec.interface.as_str().to_owned(), spec.name));
+        let (interface, name) = replayed_model(run, config, &replay)?;
         return Ok((replay.model(interface, name), RecordMode::Replay(replay)));
     }
     let name = choose::named(run.model.as_deref());
@@ -54,6 +49,7 @@ pub(super) async fn model(
         emulate_tools: run.emulate_tools,
         is_exact: run.strict,
         trust: Trust::of_flag(run.trust),
+        timeouts: run.timeouts.into(),
     };
     let model = choose::model(choice, globals).await?;
     let Some(file) = &run.record else { return Ok((model, RecordMode::Off)) };
@@ -63,8 +59,35 @@ pub(super) async fn model(
         let hint = format!("delete it, or run `chmod 600 {shown}`: a recording holds the whole conversation");
         usage_error(format!("{shown} can be read by other users"), Some(&hint))
     })?;
-    let recorder = Recorder::new(opened, redactor.clone()).map_err(unwritable)?;
+    let name = format!("{}:{}", model.interface(), model.name());
+    let recorder = Recorder::new(opened, &name, redactor.clone()).map_err(unwritable)?;
     Ok((recorder.model(model), RecordMode::Record(recorder)))
+}
+
+/// Returns the interface and the name of the model of a replay: those of the recording. A model that is named on the
+/// command line must be the same.
+fn replayed_model(run: &Run, config: Option<&ModelConfig>, replay: &Replay) -> Result<(String, String), UsageError> {
+    let named = match (config, &run.model) {
+        (Some(config), _) => config.spec().ok(),
+        (None, Some(name)) => {
+            let invalid = |error: InvalidModel| usage_error(error.to_string(), Some(&error.hint));
+            Some(name.parse::<ModelSpec>().map_err(invalid)?)
+        }
+        (None, None) => None,
+    };
+    let named = named.map(|spec| (spec.interface.as_str().to_owned(), spec.name));
+    let recorded = replay.recorded_model().and_then(|model| model.split_once(':'));
+    let recorded = recorded.map(|(interface, name)| (interface.to_owned(), name.to_owned()));
+    match (named, recorded) {
+        (Some(named), Some(recorded)) if named != recorded => {
+            let message = format!("the recording is of {}:{}, not of {}:{}", recorded.0, recorded.1, named.0, named.1);
+            Err(usage_error(message, Some("omit -m and --models to replay the recorded model")))
+        }
+        (named, recorded) => {
+            let file = || run.replay.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
+            Ok(named.or(recorded).unwrap_or_else(|| ("replay".to_owned(), file())))
+        }
+    }
 }
 
 /// Opens a file that only its owner may read: it holds the whole conversation. `None` if others may read the existing

@@ -3,15 +3,16 @@
 use std::convert::Infallible;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::MissedTickBehavior;
 use wharf::agent::{AgentEvent, AgentResult, Delta, EventSink, Limit, RunEnd};
-use wharf::{Json, ServerInstructions, ServerName, ServerNotice, ToolOutput};
+use wharf::{BlockKind, Json, ServerInstructions, ServerName, ServerNotice, ToolOutput};
 
 use super::activity::{Activity, FRAME_INTERVAL};
 use super::args::Output;
-use super::summary::{model_hint, report_limits, summary};
+use super::summary::{model_hint, report_limits, seconds, summary};
 use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::term::{self, DIM, GREEN, LineQuoter, RED, YELLOW, json_line};
@@ -25,11 +26,14 @@ const VERBOSE_CHARS: usize = 4_000;
 pub(super) struct Screen {
     /// Whether only the answer is shown.
     quiet: bool,
-    verbose: bool,
+    /// How often `--verbose` was given.
+    verbosity: u8,
     /// Where text is streamed to; `None` if only whole messages are shown.
     stream: Option<Stream>,
     /// Whether the activity line is shown.
     animated: bool,
+    /// Whether the reason of a failure was printed already.
+    reported: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -50,6 +54,9 @@ struct State {
     /// Whether the last message has been streamed in full to where answers go.
     answered: bool,
     thinking: bool,
+    /// Whether thoughts of the current message have been streamed.
+    thought: bool,
+    /// The model, `INTERFACE:NAME`.
     model: String,
     pending_calls: Vec<PendingCall>,
     /// The notices about servers that the model has, and that the user has seen.
@@ -76,7 +83,7 @@ impl State {
         let PendingCall { name, arguments, .. } = self.pending_calls.first()?;
         let more = self.pending_calls.len() - 1;
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        Some(term::name(&format!("{}{more}", shown_call(name, arguments))))
+        Some(term::name(&format!("waiting for {}{more}", shown_call(name, arguments))))
     }
 
     /// Writes streamed text.
@@ -125,17 +132,25 @@ impl Screen {
             streamed: false,
             answered: false,
             thinking: false,
+            thought: false,
             model: String::new(),
             pending_calls: Vec::new(),
             notices: Vec::new(),
             activity: Activity::new(!animated),
         };
-        Self { quiet, verbose: globals.verbose, stream, animated, state: Mutex::new(state) }
+        Self {
+            quiet,
+            verbosity: globals.verbose,
+            stream,
+            animated,
+            reported: AtomicBool::new(false),
+            state: Mutex::new(state),
+        }
     }
 
-    /// Animates the activity line for as long as it is polled.
+    /// Shows what the run waits for, for as long as it is polled.
     pub(super) async fn watch(&self) -> Infallible {
-        if !self.animated {
+        if self.quiet {
             return std::future::pending().await;
         }
         let mut ticks = tokio::time::interval(FRAME_INTERVAL);
@@ -143,9 +158,29 @@ impl Screen {
         loop {
             ticks.tick().await;
             let mut state = self.state();
-            if !state.open_line {
+            if self.animated && !state.open_line {
                 state.activity.draw();
+            } else if !self.animated {
+                state.activity.mention();
             }
+        }
+    }
+
+    /// Sets whether the reason of a failure was printed already.
+    pub(super) fn set_reported(&self, reported: bool) {
+        self.reported.store(reported, Ordering::Relaxed);
+    }
+
+    fn is_verbose(&self) -> bool {
+        self.verbosity > 0
+    }
+
+    /// Returns how much of arguments and outputs is shown.
+    fn max_chars(&self) -> usize {
+        match self.verbosity {
+            0 => BRIEF_CHARS,
+            1 => VERBOSE_CHARS,
+            _ => usize::MAX,
         }
     }
 
@@ -154,7 +189,7 @@ impl Screen {
     }
 
     fn progress(&self, message: Option<&str>, progress: f64, total: Option<f64>) {
-        if self.quiet || !self.verbose {
+        if self.quiet || !self.is_verbose() {
             return;
         }
         let part = total.map_or_else(|| progress.to_string(), |total| format!("{progress}/{total}"));
@@ -178,6 +213,7 @@ impl Screen {
         self.close_line();
         match &result.stop {
             RunEnd::Completed if result.final_response.is_some() => {}
+            RunEnd::ModelFailed(_) | RunEnd::ToolFailed(_) if self.reported.load(Ordering::Relaxed) => {}
             RunEnd::Completed => term::error("the model returned no answer", &[], None),
             RunEnd::Refused => term::error("the model refused to answer", &[], None),
             RunEnd::Truncated => {
@@ -185,7 +221,10 @@ impl Screen {
             }
             // All limits follow.
             RunEnd::Limit(_) | RunEnd::Cancelled => {}
-            RunEnd::ModelFailed(error) => term::error(&error.to_string(), &[], model_hint(error)),
+            RunEnd::ModelFailed(error) => {
+                let model = self.state().model.clone();
+                term::error(&format!("{model}: {error}"), &[], model_hint(&model, error));
+            }
             RunEnd::ToolFailed(reason) => term::error(reason, &[], None),
             RunEnd::CheckpointFailed(reason) => {
                 let hint = "free some space and --resume, or continue unsaved with --checkpoint-optional";
@@ -212,6 +251,7 @@ impl Screen {
             state.show(&held, stream);
         }
         state.thinking = is_thinking;
+        state.thought |= is_thinking;
         state.streamed |= !is_thinking;
         let shown = state.quoter.push(&term::plain(text));
         state.show(&shown, stream);
@@ -234,6 +274,11 @@ impl Screen {
     fn message(&self, message: &wharf::Message) {
         let is_answer = message.calls().next().is_none();
         let streamed = std::mem::take(&mut self.state().streamed);
+        if !std::mem::take(&mut self.state().thought) && self.is_verbose() && !self.quiet {
+            for thought in message.content.iter().filter_map(thought) {
+                self.line(&term::plain(thought));
+            }
+        }
         let text = message.plain_text();
         self.state().answered = is_answer && streamed;
         if streamed || text.trim().is_empty() {
@@ -264,11 +309,11 @@ impl Screen {
             if millis < 1000 { format!("{millis} ms") } else { format!("{}.{} s", millis / 1000, millis % 1000 / 100) };
         let text =
             ToolOutput::from_json(output).map_or_else(|_| output.decode().unwrap_or_default(), |output| output.text());
-        let max_chars = if self.verbose { VERBOSE_CHARS } else { BRIEF_CHARS };
+        let max_chars = self.max_chars();
         self.close_line();
         let called = after_mark(&term::brief(&term::name(&called), max_chars));
         let _ = writeln!(anstream::stderr(), "{style}{mark}{style:#} {called} {DIM}({time}){DIM:#}");
-        if self.verbose {
+        if self.is_verbose() {
             let _ = writeln!(anstream::stderr(), "{DIM}{}{DIM:#}", unlabeled(&indented(&text, max_chars)));
         } else if is_error {
             let _ = writeln!(
@@ -302,11 +347,19 @@ impl Screen {
 
     /// Prints a call that a limit prevented.
     fn call_blocked(&self, name: &str, arguments: &Json, limit: &Limit) {
-        let max_chars = if self.verbose { VERBOSE_CHARS } else { BRIEF_CHARS };
+        let max_chars = self.max_chars();
         let called = after_mark(&term::brief(&term::name(&shown_call(name, arguments)), max_chars));
         let why = term::name(&format!("not called: {limit}"));
         self.close_line();
         let _ = writeln!(anstream::stderr(), "{YELLOW}!{YELLOW:#} {called} {DIM}({why}){DIM:#}");
+    }
+}
+
+/// Returns the text of a thought.
+fn thought(block: &wharf::Block) -> Option<&str> {
+    match &block.kind {
+        BlockKind::Thinking { text, .. } if !text.trim().is_empty() => Some(text),
+        _ => None,
     }
 }
 
@@ -328,15 +381,22 @@ fn shown_call(name: &str, arguments: &Json) -> String {
 impl EventSink for Screen {
     fn event(&self, event: AgentEvent) {
         match event {
-            AgentEvent::RunStarted { model, .. } => self.state().model = model,
+            AgentEvent::RunStarted { interface, model, .. } => {
+                self.state().model = term::name(&format!("{interface}:{model}"));
+            }
             AgentEvent::TurnStarted { .. } => {
                 let mut state = self.state();
-                let model = term::plain(&state.model);
-                state.activity.set(Some(model));
+                let wait = format!("waiting for {}", state.model);
+                state.activity.set(Some(wait));
             }
             AgentEvent::Instructions { turn, servers } => self.servers_changed(turn, &servers),
             AgentEvent::ModelDelta(Delta::Text(text)) => self.delta(&text, false),
-            AgentEvent::ModelDelta(Delta::Thinking(text)) if self.verbose => self.delta(&text, true),
+            AgentEvent::ModelDelta(Delta::Thinking(text)) if self.is_verbose() => self.delta(&text, true),
+            AgentEvent::ModelDelta(Delta::Thinking(_)) => {
+                let mut state = self.state();
+                let wait = format!("{} is thinking", state.model);
+                state.activity.rename(wait);
+            }
             AgentEvent::ModelMessage { message, .. } => {
                 self.state().activity.set(None);
                 self.message(&message);
@@ -356,10 +416,19 @@ impl EventSink for Screen {
             AgentEvent::ToolProgress { progress, total, message, .. } => {
                 self.progress(message.as_deref(), progress, total);
             }
-            AgentEvent::Retry { what, reason, delay, .. } if !self.quiet => {
-                self.state().streamed = false;
+            AgentEvent::Retry { what, reason, delay, attempt, max_attempts } if !self.quiet => {
                 self.close_line();
-                term::warning(&format!("{what}: {reason}; retrying in {:.1} s", delay.as_secs_f64()));
+                let mut state = self.state();
+                (state.streamed, state.thought) = (false, false);
+                let what = if what == "model" { state.model.clone() } else { what };
+                let attempt = format!("attempt {} of {max_attempts}", attempt.saturating_add(1));
+                let delayed = format!("retrying in {} ({attempt})", seconds(delay));
+                state.activity.set_delayed(
+                    format!("{what}: {delayed}"),
+                    delay,
+                    format!("waiting for {what} ({attempt})"),
+                );
+                term::warning(&format!("{what}: {reason}; {delayed}"));
             }
             AgentEvent::Warning { message } if !self.quiet => {
                 self.close_line();

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use wharf::Redactor;
 use wharf::agent::{AgentEvent, Delta, EventSink};
 
-use crate::term::json_line;
+use crate::term::{self, json_line};
 
 /// Writes events in order, without secrets.
 pub(super) struct Stream {
@@ -63,6 +63,7 @@ impl EventSink for Stream {
     fn event(&self, event: AgentEvent) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let mut stdout = std::io::stdout().lock();
+        term::set_output();
         for event in self.released(&mut held, event) {
             let Ok(line) = serde_json::to_string(&event) else { continue };
             let mut line = json_line(&self.redactor.redact_json(&line));

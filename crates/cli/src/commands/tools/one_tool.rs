@@ -127,7 +127,10 @@ fn indented(text: &str, indent: usize, width: usize) -> Vec<String> {
 fn example(server: &str, tool: &str, schema: &Value) -> String {
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let arguments: Vec<(&str, Value)> = required.map(|name| (name, sample(&schema["properties"][name]))).collect();
-    let is_simple = |(name, value): &(&str, Value)| !name.contains('=') && !name.is_empty() && !value.is_object();
+    // A name that begins like an option would be read as one.
+    let is_simple = |(name, value): &(&str, Value)| {
+        !name.contains('=') && !name.is_empty() && !name.starts_with('-') && !value.is_object()
+    };
     let words: Vec<String> = if arguments.iter().all(is_simple) {
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         arguments.iter().map(|(name, value)| format!("{name}={}", text(value))).collect()
@@ -135,7 +138,8 @@ fn example(server: &str, tool: &str, schema: &Value) -> String {
         let object: Map<String, Value> = arguments.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         vec![Value::Object(object).to_string()]
     };
-    let words = [server, tool].into_iter().map(str::to_owned).chain(words);
+    let separator = if tool.starts_with('-') { Some("--") } else { None };
+    let words = [Some(server), separator, Some(tool)].into_iter().flatten().map(str::to_owned).chain(words);
     format!("wharf call {}", words.map(|word| quoted(&term::name(&word))).collect::<Vec<_>>().join(" "))
 }
 
@@ -190,5 +194,7 @@ mod tests {
         let deep = json!({"required": ["o"], "properties": {"o": {"type": "object", "required": ["x"]}}});
         assert_eq!(example("s", "t", &deep), r#"wharf call s t '{"o":{"x":"…"}}'"#);
         assert_eq!(example("s", "t", &json!({})), "wharf call s t");
+        let option = json!({"required": ["--env"], "properties": {"--env": {"default": "AWS_SECRET_ACCESS_KEY"}}});
+        assert_eq!(example("s", "-t", &option), r#"wharf call s -- -t '{"--env":"AWS_SECRET_ACCESS_KEY"}'"#);
     }
 }

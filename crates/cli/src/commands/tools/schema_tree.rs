@@ -6,6 +6,8 @@ use serde_json::Value;
 const MAX_DEPTH: usize = 8;
 /// The most lines of one schema.
 const MAX_LINES: usize = 300;
+/// The most subschemas that are read for the types of all lines: alternatives may refer to each other without an end.
+const MAX_READ: usize = 20_000;
 /// How many values of an enumeration are shown.
 const MAX_VALUES: usize = 30;
 /// How much of one value is shown.
@@ -23,7 +25,7 @@ pub(super) struct TreeLine {
 
 /// Returns the properties of an object schema, and theirs.
 pub(super) fn tree(schema: &Value) -> Vec<TreeLine> {
-    let mut tree = Tree { root: schema, lines: Vec::new() };
+    let mut tree = Tree { root: schema, lines: Vec::new(), read: 0 };
     tree.add_properties(schema, 0);
     tree.lines
 }
@@ -31,6 +33,8 @@ pub(super) fn tree(schema: &Value) -> Vec<TreeLine> {
 struct Tree<'a> {
     root: &'a Value,
     lines: Vec<TreeLine>,
+    /// The subschemas that were read for their types.
+    read: usize,
 }
 
 impl<'a> Tree<'a> {
@@ -71,9 +75,10 @@ impl<'a> Tree<'a> {
         pointer.and_then(|pointer| self.root.pointer(pointer)).unwrap_or(schema)
     }
 
-    fn kind(&self, schema: &'a Value, depth: usize) -> String {
+    fn kind(&mut self, schema: &'a Value, depth: usize) -> String {
         let schema = self.resolved(schema);
-        if depth >= MAX_DEPTH {
+        self.read += 1;
+        if depth >= MAX_DEPTH || self.read > MAX_READ {
             return "any".to_owned();
         }
         if let Some(values) = schema["enum"].as_array() {
@@ -86,7 +91,8 @@ impl<'a> Tree<'a> {
         }
         if let Some(alternatives) = schema["anyOf"].as_array().or(schema["oneOf"].as_array()) {
             let mut kinds: Vec<String> = Vec::new();
-            for kind in alternatives.iter().take(MAX_VALUES).map(|alternative| self.kind(alternative, depth + 1)) {
+            for alternative in alternatives.iter().take(MAX_VALUES) {
+                let kind = self.kind(alternative, depth + 1);
                 if !kinds.contains(&kind) {
                     kinds.push(kind);
                 }
@@ -181,5 +187,9 @@ mod tests {
         assert!(!tree(&items).is_empty());
         let circle = json!({"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}});
         assert_eq!(tree(&circle).len(), 1);
+        // Without a limit on the whole, this would be 30 to the power of 8.
+        let alternatives = vec![json!({"$ref": "#/$defs/a"}); 30];
+        let circles = json!({"properties": {"x": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"anyOf": alternatives}}});
+        assert_eq!(drawn(&circles), "x (any)");
     }
 }

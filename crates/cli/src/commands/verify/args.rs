@@ -6,6 +6,8 @@ use clap::ValueHint;
 use wharf::verify::panel::PanelRule;
 use wharf::verify::{Mode, Selection};
 
+use crate::models::timeouts::ModelTimeouts;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Verify {
     #[command(subcommand)]
@@ -188,6 +190,8 @@ pub(crate) struct VerifyRun {
     #[arg(long)]
     pub(super) trust: bool,
     #[command(flatten)]
+    pub(super) timeouts: ModelTimeouts,
+    #[command(flatten)]
     pub(super) settings: SettingsArgs,
 }
 
@@ -236,6 +240,8 @@ pub(crate) struct JudgeCheckArgs {
     #[arg(long)]
     pub(super) trust: bool,
     #[command(flatten)]
+    pub(super) timeouts: ModelTimeouts,
+    #[command(flatten)]
     pub(super) settings: SettingsArgs,
 }
 
@@ -273,6 +279,8 @@ pub(crate) struct Trace {
     /// Send keys where the --models file says
     #[arg(long)]
     pub(super) trust: bool,
+    #[command(flatten)]
+    pub(super) timeouts: ModelTimeouts,
     #[command(flatten)]
     pub(super) settings: SettingsArgs,
 }

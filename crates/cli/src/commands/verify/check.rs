@@ -1,6 +1,7 @@
 //! `wharf verify check`: validate a benchmark and its settings, and estimate what a run costs. Nothing is started or sent.
 
 use serde::Serialize;
+use wharf::agent::models::ProviderTimeouts;
 use wharf::verify::{Benchmark, Estimate, Plan, PlanInput, ServerSet, ToolSet, ToolSets, VerificationConfig};
 
 use super::args::Check;
@@ -54,6 +55,7 @@ async fn check(globals: &Globals, args: &Check) -> Result<Exit, UsageError> {
         config: &config,
         trust: Trust::Ask,
         availability: Availability::Offline,
+        timeouts: ProviderTimeouts::default(),
         has_servers: !benchmark.servers.is_empty(),
     };
     let participants = factory.participants().await?;
@@ -152,7 +154,7 @@ fn text(report: &JsonCheck<'_>, globals: &Globals) -> String {
         ("replicates", report.replicates.to_string()),
     ];
     rows.extend(report.estimate.iter().flat_map(estimate_rows));
-    if globals.verbose {
+    if globals.is_verbose() {
         rows.push(("stages", report.stages.join(" → ")));
     }
     let width = term::terminal_width().map_or(usize::MAX, usize::from).saturating_sub(KEY_WIDTH);

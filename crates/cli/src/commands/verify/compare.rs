@@ -52,7 +52,7 @@ async fn show(globals: &Globals, args: &Compare) -> Result<Exit, UsageError> {
         let ok = exit == Exit::Done;
         term::json(&JsonComparison { version: 1, ok, significance: SIGNIFICANCE, comparison: &comparison }).await
     } else {
-        term::out(comparison_table::of(&comparison, globals.verbose)).await
+        term::out(comparison_table::of(&comparison, globals.is_verbose())).await
     };
     Ok(exit.max(shown))
 }

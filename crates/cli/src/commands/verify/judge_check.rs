@@ -89,6 +89,7 @@ async fn prepare(globals: &Globals, args: &JudgeCheckArgs) -> Result<Prepared, U
         config: &config,
         trust: Trust::of_flag(args.trust),
         availability: Availability::Live,
+        timeouts: args.timeouts.into(),
         has_servers: false,
     };
     let mut participants = factory.participants().await?;

@@ -92,7 +92,14 @@ async fn prepare(globals: &Globals, args: &VerifyRun, logged: Option<LoggedModel
     };
     let trust = Trust::of_flag(args.trust);
     let availability = if recording.is_some() { Availability::Offline } else { Availability::Live };
-    let factory = ModelFactory { globals, config: &config, trust, availability, has_servers: has_servers(&benchmark) };
+    let factory = ModelFactory {
+        globals,
+        config: &config,
+        trust,
+        availability,
+        timeouts: args.timeouts.into(),
+        has_servers: has_servers(&benchmark),
+    };
     let participants = match &logged {
         Some(logged) => factory.with_models(logged.models.clone()).await?,
         None => factory.participants().await?,

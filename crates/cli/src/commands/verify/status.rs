@@ -8,7 +8,7 @@ use wharf::verify::{RunStore, StoreError};
 
 use super::args::Status;
 use crate::config::Paths;
-use crate::error::UsageError;
+use crate::error::{UsageError, usage_error};
 use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::interrupt::dropped_on_interrupt;
@@ -38,6 +38,9 @@ async fn show(globals: &Globals, args: &Status) -> Result<Exit, UsageError> {
     let paths = Paths::find(globals)?;
     let file = store::file(args.store.file.as_deref(), &paths)?;
     if !file.exists() {
+        if let Some(run) = &args.run {
+            return Err(usage_error(format!("unknown run `{run}`: {} does not exist", file.display()), None));
+        }
         // Looking creates nothing.
         if globals.json {
             return Ok(term::json(&json!({"version": 1, "store": file, "runs": []})).await);

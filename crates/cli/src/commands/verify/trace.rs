@@ -50,6 +50,7 @@ fn as_run(args: Trace, logged: &LoggedModels) -> VerifyRun {
         store: args.store,
         allow: Vec::new(),
         trust: args.trust,
+        timeouts: args.timeouts,
         settings: args.settings,
     }
 }

@@ -29,14 +29,14 @@ fn failing_run(script: Script) -> (RunOutput, usize) {
 #[test]
 fn sessions_are_closed_after_the_model_failed_in_mid_loop() {
     let (output, deletes) = failing_run(Script::good());
-    assert_eq!((output.code, deletes), (1, 1), "{}", output.err);
+    assert_eq!((output.code, deletes), (2, 1), "{}", output.err);
     assert!(output.err.contains("not authorized: the key was revoked meanwhile"), "{}", output.err);
 }
 
 #[test]
 fn a_failed_cleanup_does_not_hide_the_reason_of_the_failure() {
     let (output, deletes) = failing_run(Script::good().on("DELETE", [refuse(500, &[], "the session is stuck")]));
-    assert_eq!((output.code, deletes), (1, 1), "{}", output.err);
+    assert_eq!((output.code, deletes), (2, 1), "{}", output.err);
     assert!(output.err.contains("not authorized: the key was revoked meanwhile"), "{}", output.err);
     assert!(!output.err.contains("stuck"), "{}", output.err);
 }

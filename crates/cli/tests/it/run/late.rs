@@ -15,11 +15,16 @@ struct Run {
 impl Run {
     fn new(turns: &str) -> Self {
         let slow = Script::good().on("initialize", [Step::AwaitFile("$/go".into()), Step::Normally]);
-        let slow = Server::new(&slow);
+        let slow = Server::new(&slow.on("tools/list", [Step::Normally, Step::Touch("$/listed".into())]));
         let go = slow.path().join("go").display().to_string();
+        let listed = slow.path().join("listed").display().to_string();
         let fast = Script::good().any_tool("release").any_tool("pause");
         let fast = fast.on_call("release", [Step::Touch(go), Step::Text("released".into())]);
-        let fast = Server::new(&fast.on_call("pause", [Step::Wait(4000), Step::Text("paused".into())]));
+        let fast = Server::new(&fast.on_call(
+            "pause",
+            // The list has arrived, and is about to be offered.
+            [Step::AwaitFile(listed), Step::Wait(500), Step::Text("paused".into())],
+        ));
         let entry = |server: &Server| {
             let line = server.command_line();
             let words: Vec<&str> = line.split(' ').collect();

@@ -170,3 +170,19 @@ fn an_allowed_secret_is_not_shown() {
     // What is typed afterwards is shown again.
     assert!(seen.contains("send this? [y/N]: y"), "{seen}");
 }
+
+#[test]
+fn the_time_of_a_call_excludes_the_time_of_the_user() {
+    let server = deleting();
+    let mut session = Session::start(&server, "{name: mcp__s__delete}", "");
+    session.0.wait_for("[y]es, [a]lways, [N]o: ");
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    session.0.write("y\n");
+    let seen = session.finish();
+    let time = seen.split("mcp__s__delete {}").nth(1).and_then(|rest| rest.split(['(', ')']).nth(1)).unwrap_or(&seen);
+    let millis = match time.split_once(' ').unwrap_or_else(|| panic!("{seen}")) {
+        (number, "s") => number.parse::<f64>().unwrap() * 1000.0,
+        (number, _) => number.parse().unwrap(),
+    };
+    assert!(millis < 3_000.0, "{seen}");
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use wharf_client::{CallErrorKind, CallOptions, Outcome};
+use wharf_client::{CallErrorKind, CallOptions, InputFailure, Outcome};
 use wharf_testkit::soon;
 
 use super::{Behavior, Peer, Person, closes, expected_of_every_peer};
@@ -57,7 +57,10 @@ async fn a_host_can_decline_an_input_request(peer: Peer) {
         assert_eq!(call(&session, "ask_url", json!({})).await, answer);
         let error = soon(session.call("ask_model", &none())).await.unwrap_err();
         let CallErrorKind::Input { method, reason } = &error.kind else { panic!("{error}") };
-        assert_eq!((method.as_str(), reason.as_str()), ("sampling/createMessage", "not today"));
+        assert_eq!(
+            (method.as_str(), reason),
+            ("sampling/createMessage", &InputFailure::Refused("not today".to_owned()))
+        );
         assert_eq!(error.outcome(), Outcome::Unknown);
         closes(&peer, &session).await;
     }

@@ -55,7 +55,8 @@ fn url(text: &str, rest: &str) -> Option<String> {
 }
 
 fn is_path(text: &str) -> bool {
-    text.starts_with(['/', '~']) || text.split('/').any(is_dots)
+    let has_empty_segment = || text.contains("//") && !text.contains(char::is_whitespace);
+    text.starts_with(['/', '~']) || text.split('/').any(is_dots) || has_empty_segment()
 }
 
 fn is_dots(segment: &str) -> bool {
@@ -111,6 +112,7 @@ mod tests {
             ("src/../../x", "../x"),
             ("../../x", "../../x"),
             ("./x", "x"),
+            ("src//x", "src/x"),
             ("a/..", "."),
             ("~/../x", "../x"),
             ("~/a/../b", "~/b"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use wharf_client::{BoxFuture, ClientCapabilities};
-use wharf_fleet::catalog::ToolFreshness;
+use wharf_fleet::catalog::{ExecutionError, ToolFreshness};
 use wharf_fleet::dispatch::{ApprovalAnswer, Question, UserAnswer, UserPrompt};
 use wharf_fleet::{Dispatcher, Entry, Fleet, ServerState, Turn};
 use wharf_protocol::{Json, Outcome, ToolCall, Tools as _};
@@ -158,7 +158,7 @@ async fn the_old_list_stays_if_the_new_one_fails_and_is_retried() {
     assert_eq!((status.state, offered(&fleet)), (ServerState::Connected, before));
     assert!(status.stale.unwrap().to_string().contains("the database is down"));
     let add = entry(&fleet, "mcp__s__add");
-    assert_eq!(call(&add, json!({"a": 1, "b": 1})).await.unwrap().text(), "2");
+    assert!(matches!(call(&add, json!({"a": 1, "b": 1})).await, Err(ExecutionError::ToolChanged)));
     eventually(until_offered(&fleet, &["mcp__s__new"])).await;
     assert!(fleet.status(&name("s")).unwrap().stale.is_none());
 }
@@ -207,14 +207,17 @@ async fn many_callers_of_a_lost_session_cause_one_handshake_and_one_list() {
     soon(fleet.close()).await;
 }
 
-/// Answers yes after the server has changed its mind about the tool.
+/// Answers yes after the server has reported changed tools, and has listed them or failed to.
 struct Slow(Fleet);
 
 impl UserPrompt for Slow {
     fn ask(&self, _question: Question) -> BoxFuture<'_, UserAnswer> {
         Box::pin(async {
+            let mut changes = self.0.changes();
             call(&entry(&self.0, "mcp__s__change"), json!({})).await.unwrap();
-            until_offered(&self.0, &["mcp__s__wipe"]).await;
+            while offered(&self.0) != ["mcp__s__wipe"] && self.0.status(&name("s")).unwrap().stale.is_none() {
+                changes.changed().await.unwrap();
+            }
             UserAnswer::Approval(ApprovalAnswer::Yes)
         })
     }
@@ -240,6 +243,46 @@ async fn a_tool_that_changes_while_the_user_decides_is_not_called() {
     let output = eventually(turn.call(&wipe)).await.unwrap();
     assert!(output.is_error && output.text().contains("`disk` is required now"), "{}", output.text());
     assert_eq!(server.log().count("tools/call"), 1, "only `change` was called");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_whose_new_list_fails_while_the_user_decides_is_not_called() {
+    let wipe = json!({"name": "wipe", "annotations": {"destructiveHint": true}, "inputSchema": {"type": "object"}});
+    let server = Scripted::new(changing(Step::Error(-32603, "the database is down".into())).tool(wipe));
+    let fleet = open([in_memory("s", &server)]);
+    fleet.settled(LONG).await;
+    let dispatcher = Dispatcher::default().with_user_prompt(Arc::new(Slow(fleet.clone())));
+    let turn = Turn::new(fleet.catalog(), Arc::new(dispatcher));
+    let wipe = ToolCall { id: "1".into(), name: "mcp__s__wipe".into(), arguments: Json::from(json!({})) };
+    let output = eventually(turn.call(&wipe)).await.unwrap();
+    assert!(output.is_error && output.text().contains("was not called"), "{}", output.text());
+    assert_eq!(server.log().count("tools/call"), 1, "only `change` was called");
+}
+
+#[tokio::test]
+async fn a_call_does_not_use_the_old_list_while_a_large_new_one_is_prepared() {
+    let large = "x".repeat(60_000);
+    let tools: Vec<Value> = (0..40)
+        .map(|number| {
+            let schema = json!({"type": "object", "description": &large});
+            json!({"name": format!("t{number}"), "inputSchema": schema})
+        })
+        .collect();
+    let server = Scripted::new(changing(Step::Result(json!({ "tools": tools }))));
+    let fleet = open([in_memory("s", &server)]);
+    soon(fleet.settled(LONG)).await;
+    let add = entry(&fleet, "mcp__s__add");
+    call(&entry(&fleet, "mcp__s__change"), json!({})).await.unwrap();
+    // A call may be made at any moment until then.
+    let prepared = async {
+        while fleet.status(&name("s")).unwrap().tools != 40 {
+            let cached = add.executor.cached_freshness(&add.tool);
+            assert!(!matches!(cached, Some(ToolFreshness::Same)), "the old list passes as current");
+            tokio::task::yield_now().await;
+        }
+    };
+    soon(prepared).await;
+    assert!(matches!(freshness(&add).await, ToolFreshness::Gone));
 }
 
 #[tokio::test(start_paused = true)]

@@ -187,3 +187,25 @@ async fn a_call_notices_a_lost_remote_server_and_the_fleet_reconnects() {
     drop(listening);
     soon(fleet.close()).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_to_reconnect_does_not_hide_why_the_server_is_down() {
+    let script = Script::good()
+        .any_tool("die")
+        .on_call("die", [Step::HangUp])
+        .once("initialize", [Step::Normally])
+        .on("initialize", [Step::Wait(20_000), Step::Normally]);
+    let fleet = open([in_memory("s", &Scripted::new(script))]);
+    fleet.settled(LONG).await;
+    let _ = call(&entry(&fleet, "mcp__s__die"), json!({})).await;
+    let mut changes = fleet.changes();
+    let is_connecting =
+        || fleet.status(&name("s")).unwrap().reason.is_some_and(|reason| reason.to_string() == "connecting");
+    while !is_connecting() {
+        eventually(changes.changed()).await.unwrap();
+    }
+    let absent = fleet.catalog().absent()[0].to_string();
+    assert!(absent.contains("reconnecting") && !absent.contains("down: connecting"), "{absent}");
+    eventually(reaches(&fleet, "s", ServerState::Connected)).await;
+    assert!(fleet.catalog().absent().is_empty());
+}

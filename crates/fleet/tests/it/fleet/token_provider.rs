@@ -35,12 +35,12 @@ async fn every_remote_transport_uses_the_token_provider() {
     let listening = server.listen().await;
     let remote =
         |url: String| RemoteConfig { url, headers: Vec::new(), headers_helper: None, oauth: OAuthSettings::default() };
-    let reaches = [
+    let transports = [
         ("http", TransportConfig::Http(remote(listening.url()))),
         ("sse", TransportConfig::Sse(remote(listening.sse_url()))),
         ("ws", TransportConfig::WebSocket(remote(listening.ws_url()))),
     ];
-    let servers = reaches.map(|(text, transport)| ServerSpec::from(Server::new(name(text), Scope::User, transport)));
+    let servers = transports.map(|(text, transport)| ServerSpec::from(Server::new(name(text), Scope::User, transport)));
     let host_environment =
         HostEnvironment { sign_ins: Some(Arc::new(|_, _| Some(Arc::new(Token)))), ..HostEnvironment::default() };
     let fleet = Fleet::open(servers, FleetOptions { host_environment, ..FleetOptions::default() });

@@ -20,10 +20,13 @@ enum Effect {
 /// Returns the effect of a fault. Exhaustive, so that a new fault needs an entry here.
 fn effect(fault: &Fault) -> Effect {
     use ModelErrorKind::{
-        Auth, ContextTooLong, Invalid, Malformed, Network, Overloaded, RateLimit, Refused, Server, Timeout,
+        Auth, ContextTooLong, Invalid, Malformed, Network, Overloaded, Quota, RateLimit, Refused, Server, Timeout,
+        WrongUrl,
     };
     match fault {
         Fault::Status(401, ..) => Effect::Failure(Auth),
+        Fault::Status(402, ..) => Effect::Failure(Quota),
+        Fault::Status(404, ..) => Effect::Failure(WrongUrl),
         Fault::Status(413, ..) => Effect::Failure(ContextTooLong),
         Fault::Status(429, ..) => Effect::Failure(RateLimit),
         Fault::Status(503 | 529, ..) => Effect::Failure(Overloaded),
@@ -32,7 +35,7 @@ fn effect(fault: &Fault) -> Effect {
         Fault::Status(..) => Effect::Failure(Server),
         Fault::ErrorEvent(kind, _) if kind == "overloaded_error" => Effect::Failure(Overloaded),
         Fault::ErrorEvent(..) => Effect::Failure(ContextTooLong),
-        Fault::HangBeforeHead | Fault::HangMidway | Fault::Drip => Effect::Failure(Timeout),
+        Fault::HangBeforeHead | Fault::HangAfterHead | Fault::HangMidway | Fault::Drip => Effect::Failure(Timeout),
         Fault::CutMidEvent | Fault::EndEarly => Effect::Failure(Network),
         Fault::Garbage => Effect::Failure(Malformed),
         Fault::HangUp => Effect::NewConnection,
@@ -57,6 +60,8 @@ fn faults() -> Vec<Fault> {
         status(400, "invalid_request_error"),
         status(400, "content_policy_violation"),
         status(401, "authentication_error"),
+        status(402, "billing_error"),
+        Fault::Status(404, Vec::new(), "<!doctype html>".to_owned()),
         status(413, "request_too_large"),
         status(429, "rate_limit_error"),
         status(500, "api_error"),
@@ -64,6 +69,7 @@ fn faults() -> Vec<Fault> {
         Fault::ErrorEvent("overloaded_error".to_owned(), "Overloaded".to_owned()),
         Fault::ErrorEvent("invalid_request_error".to_owned(), "prompt is too long".to_owned()),
         Fault::HangBeforeHead,
+        Fault::HangAfterHead,
         Fault::HangUp,
         Fault::HangMidway,
         Fault::Drip,

@@ -104,7 +104,7 @@ impl Finished<'_> {
 
     async fn print(&self, globals: &Globals, summary: &Summary) -> Exit {
         let mut text = table::of_summary(summary);
-        if globals.verbose || statistics_table::is_repeated(summary) {
+        if globals.is_verbose() || statistics_table::is_repeated(summary) {
             text = [text, statistics_table::of(summary)].join("\n\n");
         }
         match failures::table(globals, &*self.planned.store, &self.planned.run).await {
