@@ -8,17 +8,21 @@ use crate::commands::call::Call;
 use crate::commands::common::{ServerArg, ServersArg};
 use crate::commands::context::Context;
 use crate::commands::doctor::Doctor;
+use crate::commands::export::Export;
 use crate::commands::get::Get;
 use crate::commands::import::Import;
 use crate::commands::list::List;
 use crate::commands::login::Login;
+use crate::commands::logs::Logs;
 use crate::commands::man::Man;
 use crate::commands::prompt::Prompt;
 use crate::commands::prompts::Prompts;
 use crate::commands::read::Read;
 use crate::commands::remove::Remove;
+use crate::commands::repl::Repl;
 use crate::commands::resources::Resources;
 use crate::commands::run::Run;
+use crate::commands::search::Search;
 use crate::commands::tools::Tools;
 use crate::commands::verify::Verify;
 use crate::globals::{self, Globals};
@@ -53,8 +57,12 @@ pub(crate) enum Command {
     Add(Add),
     /// Add a server from a JSON entry
     AddJson(AddJson),
+    /// Find servers in the MCP registry
+    Search(Search),
     /// Import servers from another MCP host
     Import(Import),
+    /// Write servers into the configuration of another MCP host
+    Export(Export),
     /// List servers and their connection state
     #[command(visible_alias = "ls")]
     List(List),
@@ -77,12 +85,16 @@ pub(crate) enum Command {
     Tools(Tools),
     /// Call a tool
     Call(Call),
+    /// Explore a server interactively
+    Repl(Repl),
     /// Run a model with the servers' tools
     Run(Box<Run>),
     /// Benchmark models with live tools
     Verify(Box<Verify>),
     /// Show how many tokens the tools cost in a model's context
     Context(Context),
+    /// Show the log of a server: its states and its stderr
+    Logs(Logs),
     /// Diagnose servers and suggest fixes
     Doctor(Doctor),
     /// List prompts

@@ -7,9 +7,9 @@ use clap_complete::CompletionCandidate;
 use wharf::ServerName;
 use wharf::config::Eligibility;
 
-use crate::completion_cache;
 use crate::config::Setup;
 use crate::globals::Globals;
+use crate::{completion_cache, server_log};
 
 /// The variable with which a shell requests completions.
 pub(crate) const VARIABLE: &str = "WHARF_COMPLETE";
@@ -19,6 +19,13 @@ pub(crate) fn servers() -> Vec<CompletionCandidate> {
     let Some(setup) = setup() else { return Vec::new() };
     // Shells insert candidates unquoted, and a project chooses its servers' names.
     let names = setup.names().into_iter().filter(|name| name.parse::<ServerName>().is_ok() && is_shell_safe(name));
+    names.map(CompletionCandidate::new).collect()
+}
+
+/// Returns the servers that have a log.
+pub(crate) fn logged_servers() -> Vec<CompletionCandidate> {
+    let Some(directory) = setup().and_then(|setup| setup.paths.logs) else { return Vec::new() };
+    let names = server_log::servers_in(&directory).into_iter().filter(|name| is_shell_safe(name));
     names.map(CompletionCandidate::new).collect()
 }
 

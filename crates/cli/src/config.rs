@@ -14,6 +14,7 @@ mod keychain;
 mod limits;
 pub(crate) mod network;
 mod paths;
+pub(crate) mod registry;
 mod resolve;
 pub(crate) mod servers;
 mod setup;

@@ -30,6 +30,9 @@ pub(crate) struct Globals {
     /// Limit the time a server may take to start, in seconds [default: 30]
     #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) connect_timeout: Option<f64>,
+    /// Append every message to and from servers to a file, one JSON object per line
+    #[arg(long, global = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) trace: Option<PathBuf>,
     /// Project directory [default: the nearest one with a .mcp.json or local servers, or the repository root]
     #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) project: Option<PathBuf>,
@@ -82,7 +85,7 @@ fn protocol_modes() -> Vec<CompletionCandidate> {
 /// Options about servers of the command line.
 const DYNAMIC: &[&str] = &["mcp", "only_mcp", "header", "env"];
 /// Options about connections.
-const CONNECTION: &[&str] = &["protocol", "timeout", "connect_timeout"];
+const CONNECTION: &[&str] = &["protocol", "timeout", "connect_timeout", "trace"];
 /// Options about the files of the user.
 const FILES: &[&str] = &["project", "config_root"];
 const PROFILE: &[&str] = &["profile"];
@@ -93,9 +96,12 @@ const OUTPUT: &[&str] = &["json", "verbose", "quiet", "color"];
 /// pass them to every command, but the help does not list them.
 const INAPPLICABLE: &[(&str, &[&[&str]])] = &[
     ("demo", &[&["only_mcp", "project"]]),
-    ("add", &[&["mcp", "only_mcp"]]),
+    ("add", &[&["mcp", "only_mcp", "trace"]]),
     ("add-json", &[DYNAMIC, CONNECTION]),
     ("import", &[DYNAMIC, CONNECTION, PROFILE]),
+    ("export", &[DYNAMIC, CONNECTION, PROFILE]),
+    ("search", &[DYNAMIC, &["protocol", "timeout", "trace"], PROFILE]),
+    ("logs", &[DYNAMIC, CONNECTION, PROFILE]),
     ("remove", &[DYNAMIC, CONNECTION]),
     ("enable", &[DYNAMIC, CONNECTION, PROFILE]),
     ("disable", &[DYNAMIC, CONNECTION, PROFILE]),

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future::select_all;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -135,14 +136,71 @@ async fn closing(close: impl Future<Output = ()>, work: impl Future<Output = Exi
     }
 }
 
+/// What became of work that Ctrl-C can cancel.
+pub(crate) enum Cancellable<T> {
+    Done(T),
+    /// Ctrl-C canceled it.
+    Canceled,
+    /// SIGTERM or SIGHUP ends the program.
+    Ended,
+}
+
+/// Signals of a program that goes on after Ctrl-C.
+pub(crate) struct CancelSignals {
+    cancel: Interruptions,
+    end: Interruptions,
+}
+
+impl CancelSignals {
+    pub(crate) fn new() -> Self {
+        let cancel = Interruptions::of(&[SignalKind::interrupt()]);
+        Self { cancel, end: Interruptions::of(&[SignalKind::terminate(), SignalKind::hangup()]) }
+    }
+
+    /// Does `work`, unless a signal drops it. A Ctrl-C from before does not count.
+    pub(crate) async fn cancellable<T>(&mut self, work: impl Future<Output = T>) -> Cancellable<T> {
+        while self.cancel.next().now_or_never().is_some() {}
+        tokio::select! {
+            done = work => Cancellable::Done(done),
+            () = self.cancel.next() => Cancellable::Canceled,
+            () = self.end.next() => Cancellable::Ended,
+        }
+    }
+
+    /// Does `work` that handles Ctrl-C itself; `None` if another signal ends the program.
+    pub(crate) async fn until_ended<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            done = work => Some(done),
+            () = self.end.next() => None,
+        }
+    }
+}
+
+/// Does `work` that handles signals itself, and closes the fleet. What the terminal was set to is restored.
+pub(crate) async fn guarded_by(fleet: &Fleet, work: impl Future<Output = Exit>) -> Exit {
+    let before = rustix::termios::tcgetattr(std::io::stdin()).ok();
+    let exit = work.await;
+    if let Some(before) = before {
+        let _ = rustix::termios::tcsetattr(std::io::stdin(), rustix::termios::OptionalActions::Now, &before);
+    }
+    let mut interruptions = Interruptions::new();
+    tokio::select! {
+        _ = tokio::time::timeout(CLOSE_TIMEOUT, fleet.close()) => exit,
+        () = interruptions.next() => Exit::Interrupted,
+    }
+}
+
 /// The signals that end the program. Their handlers are installed at the start, so that none is lost.
 struct Interruptions(Vec<Signal>);
 
 impl Interruptions {
     fn new() -> Self {
-        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        Self::of(&[SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()])
+    }
+
+    fn of(kinds: &[SignalKind]) -> Self {
         // Without a handler, the system's default action still ends the program.
-        Self(kinds.into_iter().filter_map(|kind| signal(kind).ok()).collect())
+        Self(kinds.iter().filter_map(|kind| signal(*kind).ok()).collect())
     }
 
     async fn next(&mut self) {

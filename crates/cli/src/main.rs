@@ -6,6 +6,7 @@
 
 mod args;
 mod arguments;
+mod background;
 mod blob;
 mod commands;
 mod complete;
@@ -27,9 +28,11 @@ mod one_shot;
 mod output_file;
 mod program;
 mod sampling;
+mod server_log;
 mod signature;
 mod term;
 mod verification;
+mod wire_trace;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -58,7 +61,10 @@ fn main() -> ExitCode {
         CompleteEnv::with_factory(args::command).var(complete::VARIABLE).complete();
         // The help has colors, too.
         Color::Auto.write_global();
-        let parsed = args::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+        let parsed = args::command().try_get_matches().and_then(|matches| {
+            server_log::set_command(matches.subcommand_name().unwrap_or_default());
+            Cli::from_arg_matches(&matches)
+        });
         let cli = match parsed {
             Ok(cli) => cli,
             Err(error) => return invalid_arguments(&error),
@@ -76,6 +82,7 @@ fn main() -> ExitCode {
     // The runtime ends before this function returns, and every open session with it: no child outlives us.
     let exit = runtime.block_on(work);
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
+    background::finish_all();
     exit.into()
 }
 
@@ -117,6 +124,8 @@ async fn run(cli: Cli) -> Exit {
         Command::Demo => commands::demo::run(&globals).await,
         Command::Add(add) => commands::add::run(&globals, add).await,
         Command::AddJson(add) => commands::add::run_json(&globals, add).await,
+        Command::Search(search) => commands::search::run(&globals, search).await,
+        Command::Export(export) => commands::export::run(&globals, export).await,
         Command::Import(import) => commands::import::run(&globals, import).await,
         Command::List(list) => commands::list::run(&globals, list).await,
         Command::Get(get) => commands::get::run(&globals, get).await,
@@ -128,9 +137,11 @@ async fn run(cli: Cli) -> Exit {
         Command::Logout(server) => commands::logout::run(&globals, server).await,
         Command::Tools(tools) => commands::tools::run(&globals, tools).await,
         Command::Call(call) => commands::call::run(&globals, call).await,
+        Command::Repl(repl) => commands::repl::run(&globals, repl).await,
         Command::Run(run) => commands::run::run(&globals, *run).await,
         Command::Verify(verify) => commands::verify::run(&globals, *verify).await,
         Command::Context(context) => commands::context::run(&globals, context).await,
+        Command::Logs(logs) => commands::logs::run(&globals, logs).await,
         Command::Doctor(doctor) => commands::doctor::run(&globals, doctor).await,
         Command::Prompts(prompts) => commands::prompts::run(&globals, prompts).await,
         Command::Prompt(prompt) => commands::prompt::run(&globals, prompt).await,

@@ -1,7 +1,7 @@
 //! One-shot commands: connect the servers, do one thing, close them.
 
 use wharf::fleet::{Fleet, ServerState, ServerStatus};
-use wharf::{Redactor, Session, SessionStatus};
+use wharf::{Session, SessionStatus};
 
 use crate::config::{FleetLifetime, ServerSelection, Setup, dispatcher};
 use crate::exit::Exit;
@@ -18,8 +18,7 @@ pub(crate) async fn run(
     work: impl AsyncFnOnce(&Fleet) -> Exit,
 ) -> Exit {
     let opened = async {
-        let mut setup = Setup::load_for(globals, selection).await?;
-        setup.redactor = Some(Redactor::default());
+        let setup = Setup::load_for(globals, selection).await?;
         if selection == ServerSelection::All {
             dispatcher::print_problems(&setup);
         }

@@ -17,6 +17,15 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// Creates a file, or opens the existing one to read it and to append to it.
+pub(crate) fn create_or_append(path: &Path) -> io::Result<File> {
+    match OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        created => return created,
+    }
+    open_existing(path, OpenOptions::new().read(true).append(true))
+}
+
 /// Creates a file, or opens the existing one, which keeps its content and permissions. A device such as `/dev/null` can
 /// be opened; a pipe or a socket cannot, because waiting for its other end could take forever.
 pub(crate) fn create_or_open(path: &Path) -> io::Result<File> {
@@ -24,8 +33,13 @@ pub(crate) fn create_or_open(path: &Path) -> io::Result<File> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         created => return created,
     }
+    open_existing(path, OpenOptions::new().write(true))
+}
+
+/// Opens a file that exists.
+fn open_existing(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits().cast_signed();
-    let opened = OpenOptions::new().write(true).custom_flags(flags).open(path);
+    let opened = options.custom_flags(flags).open(path);
     let file = opened.map_err(|error| match Errno::from_io_error(&error) {
         Some(Errno::LOOP) => invalid("it is a symbolic link"),
         Some(Errno::NXIO) => invalid(NOT_A_FILE),

@@ -28,7 +28,7 @@ mod table;
 mod text;
 mod wrap;
 
-pub(crate) use json_line::json_line;
+pub(crate) use json_line::{file_json_line, json_line};
 pub(crate) use line_quoter::{LineQuoter, unlabeled};
 pub(crate) use message::{QuotedLine, error, hint, line, note, problem, quote, stderr_width, usage_error, warning};
 pub(crate) use output::{exactly, for_stdout, json, out, redacted_json, terminal_width};

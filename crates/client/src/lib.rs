@@ -9,6 +9,7 @@ mod error;
 mod health;
 mod host;
 mod jsonrpc;
+mod observer;
 mod remote;
 mod restarts;
 mod schema;
@@ -27,6 +28,7 @@ pub use health::Health;
 pub use host::{
     ClientCapabilities, Elicitation, ElicitationAnswer, Host, LogLevel, NoHost, Notification, Progress, Refusal, Root,
 };
+pub use observer::{WireContent, WireEvent, WireObserver};
 pub use remote::{InvalidRemote, is_reserved_header};
 pub use schema::{Admission, Schema, SchemaError, SchemaViolation};
 pub use session::{

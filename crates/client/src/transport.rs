@@ -7,6 +7,7 @@
 mod bytes;
 mod http;
 mod in_process;
+mod observed;
 mod progress;
 mod request_transport;
 mod stdio;

@@ -292,7 +292,7 @@ fn is_meant(node: &CstNode, server: &str) -> bool {
     text.is_some_and(|text| means(&text, server))
 }
 
-fn input(value: &Value) -> CstInputValue {
+pub(crate) fn input(value: &Value) -> CstInputValue {
     match value {
         Value::Null => CstInputValue::Null,
         Value::Bool(value) => CstInputValue::Bool(*value),

@@ -35,8 +35,8 @@ pub(crate) fn valid_name(name: &str) -> Option<ServerName> {
     looks_like(name).or_else(|| plain(name).parse().ok())
 }
 
-/// Replaces the invalid characters of a name, and cuts it; empty if it has no letter and no digit.
-pub(crate) fn plain(name: &str) -> String {
+/// Replaces the characters that names of servers do not have, and cuts the name; empty if it has no letter and no digit.
+pub fn plain(name: &str) -> String {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     let words: Vec<&str> = name.split(|c| !allowed(c)).filter(|word| !word.is_empty()).collect();
     let mut plain = words.join("-");

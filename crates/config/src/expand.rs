@@ -54,6 +54,24 @@ pub(crate) fn literal(text: &str) -> String {
     text.replace("${", "$${")
 }
 
+/// Replaces the variables of a text with what another host writes for them, and the rest with what it writes for plain
+/// text; fails with the beginning of a malformed reference.
+pub(crate) fn translate(
+    text: &str,
+    mut plain: impl FnMut(&str) -> String,
+    mut variable: impl FnMut(&str, Option<&str>) -> String,
+) -> Result<String, String> {
+    let mut translated = String::new();
+    for part in parts(text) {
+        match part {
+            Part::Plain(text) => translated.push_str(&plain(text)),
+            Part::Variable { name, default } => translated.push_str(&variable(name, default)),
+            Part::Malformed(found) => return Err(prefix_of(found)),
+        }
+    }
+    Ok(translated)
+}
+
 /// Returns the names of the variables in a text.
 pub(crate) fn variable_names(text: &str) -> impl Iterator<Item = &str> {
     parts(text).into_iter().filter_map(|part| if let Part::Variable { name, .. } = part { Some(name) } else { None })

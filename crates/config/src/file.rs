@@ -27,7 +27,7 @@ const EXCLUSIVE: [&str; 2] = ["exclusive", "allowManagedMcpServersOnly"];
 /// Keys that apply in enterprise, local and user files only, never in a project's or a provider's.
 const RULES: [&str; 4] = [ALLOWED, DENIED, EXCLUSIVE[0], EXCLUSIVE[1]];
 /// Settings that are passed on without interpreting them.
-const PASSED_ON: [&str; 3] = ["policy", "hooks", "cloud"];
+const PASSED_ON: [&str; 4] = ["policy", "hooks", "cloud", "registry"];
 const DISABLED: &str = "disabledServers";
 const ENABLED: &str = "enabledServers";
 const SWITCHES: [&str; 2] = [DISABLED, ENABLED];
@@ -51,6 +51,7 @@ pub(crate) struct FileContent {
     pub(super) policy: Option<RawSetting>,
     pub(super) hooks: Option<RawSetting>,
     pub(super) cloud: Option<RawSetting>,
+    pub(super) registry: Option<RawSetting>,
     pub(super) disabled: Vec<SwitchedServer>,
     pub(super) enabled: Vec<SwitchedServer>,
 }
@@ -156,7 +157,8 @@ impl FileReader<'_> {
             }
             "policy" => self.content.policy = Some(self.setting(at)),
             "hooks" => self.content.hooks = Some(self.setting(at)),
-            "cloud" => self.read_cloud(at),
+            "cloud" => self.content.cloud = self.url_setting(at),
+            "registry" => self.content.registry = self.url_setting(at),
             _ if SWITCHES.contains(&key) => self.read_switches(key, at),
             _ if OTHER_HOSTS.contains(&key) || APPROVALS.contains(&key) => {
                 self.content.problems.push(at.note("ignored: a setting of another host"));
@@ -236,12 +238,13 @@ impl FileReader<'_> {
         RawSetting { scope: self.context.scope, origin, value: at.node.to_value() }
     }
 
-    fn read_cloud(&mut self, at: &Cursor<'_>) {
+    fn url_setting(&mut self, at: &Cursor<'_>) -> Option<RawSetting> {
         match at.text().map(|url| address::check(url, address::Family::Http)) {
-            Some(Ok(())) => self.content.cloud = Some(self.setting(at)),
+            Some(Ok(())) => return Some(self.setting(at)),
             Some(Err(invalid)) => self.content.problems.push(invalid.problem(at)),
             None => self.content.problems.push(at.wrong_type("a URL")),
         }
+        None
     }
 
     fn read_switches(&mut self, key: &str, at: &Cursor<'_>) {

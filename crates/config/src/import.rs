@@ -10,6 +10,7 @@ mod entry;
 mod host;
 mod imported;
 mod json;
+mod link;
 mod names;
 mod paths;
 mod placeholders;
@@ -20,7 +21,10 @@ use std::path::Path;
 
 pub use self::host::ImportHost;
 pub use self::imported::{ImportError, ImportedFile, ImportedServer};
+pub(crate) use self::json::parse as parse_json;
+pub use self::link::{InvalidLink, LinkedServer, is_link, read_link};
 pub use self::paths::{ImportDirs, default_files};
+pub(crate) use self::secrets::variable_name;
 
 use self::placeholders::{Placeholders, Syntax};
 

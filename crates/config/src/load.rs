@@ -38,13 +38,26 @@ pub fn load(sources: &Sources, variables: &Variables, approvals: &Approvals) -> 
     let mut policy = Vec::new();
     let mut hooks = Vec::new();
     let mut cloud = Vec::new();
+    let mut registry = Vec::new();
     for (scope, content) in contents {
         unreadable.extend(content.unreadable.map(|file| (scope, file)));
         policy.extend(content.policy);
         hooks.extend(content.hooks);
         cloud.extend(content.cloud);
+        registry.extend(content.registry);
     }
-    Loaded { servers, broken: invalid, problems, rules, cloud_allowed, lost: unreadable, policy, hooks, cloud }
+    Loaded {
+        servers,
+        broken: invalid,
+        problems,
+        rules,
+        cloud_allowed,
+        lost: unreadable,
+        policy,
+        hooks,
+        cloud,
+        registry,
+    }
 }
 
 /// Reads all files, and the text of the provider.
@@ -103,7 +116,7 @@ fn only_rules(mut content: FileContent) -> FileContent {
     if let Some(rules) = &mut content.rules {
         rules.scope = None;
     }
-    FileContent { cloud: None, ..content }
+    FileContent { cloud: None, registry: None, ..content }
 }
 
 /// Reads what a provider sent. Variables are not expanded: those of this machine are not the provider's to read.

@@ -33,6 +33,8 @@ pub struct Loaded {
     pub hooks: Vec<RawSetting>,
     /// The provider URLs of the files, highest scope first.
     pub cloud: Vec<RawSetting>,
+    /// The registry URLs of the files, highest scope first.
+    pub registry: Vec<RawSetting>,
 }
 
 /// A server with a valid entry, and whether it is used.

@@ -52,6 +52,10 @@ impl RawEntry {
         self.0.get(key)?.as_str()
     }
 
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     pub(crate) fn get(&self, key: &str) -> Option<&Value> {
         self.0.get(key)
     }

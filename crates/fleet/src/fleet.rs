@@ -16,6 +16,7 @@ mod options;
 mod reconnection;
 mod redacted_tokens;
 mod server_handle;
+mod server_log;
 mod sign_in;
 mod status;
 
@@ -37,6 +38,7 @@ pub use options::{
     DisabledReason, FleetError, FleetOptions, HostFactory, LOCAL_GATE, REMOTE_GATE, ServerFilter, ServerSpec,
 };
 pub use reconnection::Reconnection;
+pub use server_log::ServerLog;
 pub use sign_in::{SignInPrompt, SignInRequest};
 pub use status::{ServerState, ServerStatus, StateReason};
 
@@ -465,6 +467,7 @@ impl Inner {
             total_timeout,
             is_on_demand: disabled == Some(DisabledReason::OnDemand),
             changed: self.changed.clone(),
+            log: self.host_environment.log.clone(),
         });
         let switched_off = || DisabledReason::SwitchedOff("disabled in its configuration".to_owned());
         let reason = disabled.clone().or_else(|| (!server.server.settings.enabled).then(switched_off));

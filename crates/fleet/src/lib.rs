@@ -14,8 +14,8 @@ pub use catalog::{
 pub use dispatch::{Dispatcher, Policy, Turn};
 pub use fleet::{
     DisabledReason, Fleet, FleetError, FleetOptions, HostEnvironment, HostFactory, LOCAL_GATE, ListingError,
-    NetworkSettings, PromptCommand, REMOTE_GATE, Reconnection, ServerFilter, ServerListing, ServerSpec, ServerState,
-    ServerStatus, SignInPrompt, SignInRequest, StateReason, TokenProviders,
+    NetworkSettings, PromptCommand, REMOTE_GATE, Reconnection, ServerFilter, ServerListing, ServerLog, ServerSpec,
+    ServerState, ServerStatus, SignInPrompt, SignInRequest, StateReason, TokenProviders,
 };
 pub use tool_source::FleetTools;
 pub use wharf_config::{Scope, Server, Settings, TransportConfig};

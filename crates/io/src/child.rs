@@ -28,7 +28,7 @@ use exit::ExitWatch;
 use launch::Launch;
 use spawner::Leader;
 pub use spec::{ChildSpec, Grace, GroupWatcher, SpawnError};
-pub use stderr::LastLines;
+pub use stderr::{LastLines, LineObserver};
 
 /// How long to wait for a killed process to exit.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);

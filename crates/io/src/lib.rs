@@ -15,7 +15,9 @@ pub mod percent;
 mod time;
 
 pub use backoff::{Backoff, Jitter, jittered};
-pub use child::{Child, ChildSpec, Exit, Grace, GroupWatcher, LastLines, Pipes, SpawnError, close_descriptors_on_exec};
+pub use child::{
+    Child, ChildSpec, Exit, Grace, GroupWatcher, LastLines, LineObserver, Pipes, SpawnError, close_descriptors_on_exec,
+};
 pub use digest::digest;
 pub use environment::{Environment, search_folders};
 pub use files::{Durability, FileMode, MissingFolder, ReplaceOptions, StagedFile, create_private_folder, replace_file};

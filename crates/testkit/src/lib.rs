@@ -4,7 +4,7 @@
 //! `scripted-server` as a child process, and [`HttpScripted`] over HTTP, all with the real wire format. An [`EvilPeer`]
 //! injects network faults in front of any server. The binary `rmcp-server` is not scripted: it is a server built on rmcp.
 //! [`provider`] is an OAuth authorization server with a protected MCP server. [`models`] fakes the APIs of model
-//! providers.
+//! providers, and [`FakeRegistry`] the registry of MCP servers.
 
 mod child;
 mod evil;
@@ -14,6 +14,7 @@ pub mod models;
 mod modern;
 mod process;
 pub mod provider;
+mod registry;
 mod rules;
 mod script;
 mod seen_request;
@@ -27,6 +28,7 @@ pub use evil::{EvilPeer, NetworkFault, with_fault};
 pub use http::{GetBehavior, HttpScripted, Listening, ResponseFormat, UnknownSession};
 pub use log::WireLog;
 pub use process::{alive, children_of, descendants_of, kill};
+pub use registry::{FakeRegistry, RegistryContents};
 pub use script::{Eras, Rule, Script, Step};
 pub use seen_request::SeenRequest;
 pub use serve::Scripted;

@@ -101,11 +101,11 @@ pub use wharf_client::{
     InvalidTraceParent, Link, LogLevel, MAX_MESSAGE_BYTES, NoHost, Notification, OnLoss, OpenError, Outcome, Outgoing,
     PeerHandle, Phase, Progress, ProtocolMode, Refusal, RefusalCause, RemoteOptions, ResultCache, Root, Schema,
     SchemaViolation, ServerInfo, Session, SessionOptions, SessionRefusal, SessionStatus, Stdio, TraceContext,
-    Transport, session_loss,
+    Transport, WireContent, WireEvent, WireObserver, session_loss,
 };
 pub use wharf_io::{
     ChildSpec, Dial, DialTarget, DialTo, Dialed, Durability, Environment, Exit, FileMode, Grace, GroupWatcher,
-    HttpClient, HttpSettings, InvalidSettings, ManageError, Managed, ManagedSpec, MissingFolder, Proxies,
+    HttpClient, HttpSettings, InvalidSettings, LineObserver, ManageError, Managed, ManagedSpec, MissingFolder, Proxies,
     ReplaceOptions, Resolve, SpawnError, close_descriptors_on_exec, create_private_folder, replace_file,
     search_folders, stop_all,
 };

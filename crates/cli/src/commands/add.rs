@@ -1,6 +1,9 @@
 //! `wharf add` and `wharf add-json`: write a server into a configuration file.
 
+mod from_link;
+mod from_registry;
 mod oauth;
+mod proposal;
 
 use std::io::Read as _;
 use std::path::Path;
@@ -8,10 +11,13 @@ use std::path::Path;
 use clap::{Parser, ValueEnum};
 use serde_json::{Map, Value, json};
 use wharf::ServerName;
+use wharf::config::import::is_link;
+use wharf::config::registry::is_server_name;
 use wharf::config::{OnExisting, Problem, ProblemKind, Severity, TransportKind};
 use wharf::fleet::{Scope, Server, TransportConfig};
 
 use self::oauth::OAuthArgs;
+use self::proposal::AddOptions;
 use super::common::WriteScope;
 use crate::config::Setup;
 use crate::config::servers::{self, Protocols, looks_like_url};
@@ -30,7 +36,8 @@ const MAX_ENTRY_BYTES: u64 = 1 << 20;
 #[command(after_help = "Examples:\n  wharf add time uvx mcp-server-time\n  \
         wharf add -e GITHUB_TOKEN github -- npx -y @modelcontextprotocol/server-github\n  \
         wharf add -s user docs https://example.com/mcp -H 'Authorization: Bearer ${DOCS_TOKEN}'\n  \
-        wharf add crm https://crm.example.com/mcp --client-id wharf --client-secret\n\n\
+        wharf add crm https://crm.example.com/mcp --client-id wharf --client-secret\n  \
+        wharf add io.github.github/github-mcp-server\n  wharf add 'vscode:mcp/install?{…}'\n\n\
         Arguments after the command belong to it: put options before the name, or after a URL.\n\
         -e NAME without a value is written as ${NAME} and read when the server starts.")]
 pub(crate) struct Add {
@@ -45,10 +52,21 @@ pub(crate) struct Add {
     force: bool,
     #[command(flatten)]
     oauth: OAuthArgs,
-    /// Server name
+    /// Name for a server of the registry or of a link [default: its own]
+    #[arg(long = "as", value_name = "NAME")]
+    name_as: Option<String>,
+    /// Value that a server of the registry needs (repeatable)
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    /// Add a server of the registry or of a link without asking
+    #[arg(short, long)]
+    yes: bool,
+    /// Server name; or alone, a server of the MCP registry (OWNER/NAME or OWNER/NAME@VERSION), or a link of a web page
+    /// that adds a server to VS Code or Cursor
+    #[arg(value_name = "NAME | OWNER/NAME | LINK")]
     name: String,
     /// URL, or command with its arguments
-    #[arg(value_name = "URL | COMMAND", required = true, num_args = 1.., trailing_var_arg = true)]
+    #[arg(value_name = "URL | COMMAND", num_args = 1.., trailing_var_arg = true)]
     target: Vec<String>,
 }
 
@@ -103,8 +121,15 @@ pub(crate) async fn run(globals: &Globals, add: Add) -> Exit {
         Ok(both) => both,
         Err(error) => return term::usage_error(&error),
     };
+    if add.target.is_empty() {
+        return dropped_on_interrupt(Box::pin(add_described(&globals, &add))).await;
+    }
     let work = async {
         let prepared = async {
+            if let Some(option) = add.first_described_option() {
+                let message = format!("{option} is only for servers of the registry and of links");
+                return Err(usage_error(message, None).into());
+            }
             let name = add.name.parse::<ServerName>()?;
             let entry = Value::Object(entry(&name, &add, &globals).await?);
             Ok::<_, WriteError>((name, entry))
@@ -139,6 +164,34 @@ pub(crate) async fn run_json(globals: &Globals, add: AddJson) -> Exit {
     };
     let new = NewEntry { name: &name, entry: &entry, scope: add.scope.into(), on_existing: on_existing(add.force) };
     write(globals, &new).await
+}
+
+/// Adds what is described elsewhere: in the registry, or in a link.
+async fn add_described(globals: &Globals, add: &Add) -> Exit {
+    let options = AddOptions { scope: add.scope.into(), on_existing: on_existing(add.force), yes: add.yes };
+    if is_link(&add.name) {
+        return from_link::run(globals, add, &options).await;
+    }
+    let registered = add.name.split('@').next().unwrap_or_default();
+    if is_server_name(registered) && !Path::new(&add.name).exists() {
+        return from_registry::run(globals, add, &options).await;
+    }
+    let hint = match add.name.contains("://") {
+        true => format!("pass a name before it: wharf add NAME {}", term::name(&add.name)),
+        false => {
+            "for example: wharf add time uvx mcp-server-time, or with a name of the registry: wharf add OWNER/NAME"
+                .to_owned()
+        }
+    };
+    term::usage_error(&usage_error(format!("no URL or command for `{}`", term::name(&add.name)), Some(&hint)))
+}
+
+impl Add {
+    /// Returns an option that applies only to servers of the registry and of links.
+    fn first_described_option(&self) -> Option<&'static str> {
+        let given = [("--as", self.name_as.is_some()), ("--set", !self.set.is_empty()), ("--yes", self.yes)];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
 }
 
 fn on_existing(force: bool) -> OnExisting {

@@ -18,7 +18,7 @@ use wharf::{CallError, CallErrorKind, Evidence, Json, Listed, Redactor, Tool, To
 use super::listing::left_out;
 use crate::arguments::UnknownArgument;
 use crate::config::dispatcher::{ApproveAll, dispatcher, policy};
-use crate::config::{ServerSelection, Setup};
+use crate::config::{FleetLifetime, ServerSelection, Setup};
 use crate::error::{UsageError, usage_error};
 use crate::exit::Exit;
 use crate::failure::{Failure, Subject};
@@ -30,7 +30,7 @@ use crate::one_shot::{connected_server, print_server_info};
 use crate::term::SETTLE_LIMIT;
 use crate::term::prompt::{SecretFields, is_interactive, user_prompt};
 use crate::{arguments, complete, signature, term};
-use progress::ProgressLine;
+pub(super) use progress::ProgressLine;
 use save::SavedFile;
 use wharf::nearest;
 
@@ -39,7 +39,7 @@ const MAX_LISTED_NAMES: usize = 12;
 /// How much of a media type is shown.
 const MAX_TYPE_CHARS: usize = 40;
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
         wharf call time get_current_time timezone=Europe/Paris\n  \
         wharf call git git_log '{\"repo_path\": \".\", \"max_count\": 3}' --mcp 'git=uvx mcp-server-git'\n  \
@@ -67,18 +67,42 @@ pub(crate) struct Call {
     /// tool expects a string
     #[arg(value_name = "JSON | - | KEY=VALUE", add = ArgValueCandidates::new(complete::tool_arguments))]
     arguments: Vec<String>,
+    /// Whether a result that is JSON is laid out for reading
+    #[arg(skip)]
+    is_pretty: bool,
+}
+
+impl Call {
+    /// Returns a call of the repl, without its tool.
+    pub(super) fn interactive(
+        server: &str,
+        model: Option<String>,
+        timeouts: ModelTimeouts,
+        allow_secrets: bool,
+    ) -> Self {
+        let (tool, arguments, save) = (String::new(), Vec::new(), None);
+        Self { server: server.to_owned(), tool, save, model, timeouts, allow_secrets, arguments, is_pretty: true }
+    }
+
+    /// Sets the tool and its arguments.
+    pub(super) fn of_tool(&self, tool: String, arguments: Vec<String>) -> Self {
+        Self { tool, arguments, ..self.clone() }
+    }
 }
 
 pub(crate) async fn run(globals: &Globals, call: Call) -> Exit {
     let progress = Arc::new(ProgressLine::new(globals.quiet));
     let prepared = async {
         let selection = ServerSelection::One(&call.server);
-        let mut setup = Setup::load_for(globals, selection).await?;
-        setup.redactor = Some(Redactor::default());
+        let setup = Setup::load_for(globals, selection).await?;
         let prompt = prompt(globals, &call).await?;
         let dispatcher = dispatcher(globals, &setup, policy(&setup)?)?.with_user_prompt(Arc::clone(&prompt));
         let dispatcher = dispatcher.with_unlimited_outputs().with_trace(Arc::clone(&progress) as _);
-        Ok::<_, UsageError>((setup.open_for_user(&call.server, &prompt)?, dispatcher, from_stdin(&call)?))
+        Ok::<_, UsageError>((
+            setup.open_for_user(&call.server, &prompt, FleetLifetime::OneShot)?,
+            dispatcher,
+            from_stdin(&call)?,
+        ))
     };
     let (fleet, dispatcher, from_stdin) = match prepared.await {
         Ok(prepared) => prepared,
@@ -96,8 +120,22 @@ pub(crate) async fn run(globals: &Globals, call: Call) -> Exit {
     guarded(&fleet, work).await
 }
 
+/// Calls a tool of a connected server.
+pub(super) async fn call_connected(
+    globals: &Globals,
+    call: &Call,
+    fleet: &Fleet,
+    dispatcher: &Dispatcher,
+    progress: &ProgressLine,
+) -> Exit {
+    match resolve(globals, call, fleet, None).await {
+        Ok(resolved) => Box::pin(call_tool(globals, &resolved, dispatcher, progress)).await,
+        Err(exit) => exit,
+    }
+}
+
 /// Returns who answers the server's questions: the user at the terminal. Arguments on stdin take it from the user.
-async fn prompt(globals: &Globals, call: &Call) -> Result<Arc<dyn UserPrompt>, UsageError> {
+pub(super) async fn prompt(globals: &Globals, call: &Call) -> Result<Arc<dyn UserPrompt>, UsageError> {
     let secret_fields = if call.allow_secrets { SecretFields::Allow } else { SecretFields::Refuse };
     let model = if is_interactive() { sampling_model(globals, call).await? } else { None };
     Ok(Arc::new(ApproveAll(user_prompt(secret_fields, model))))
@@ -296,6 +334,15 @@ struct JsonResult<'a> {
     saved: Option<Vec<SavedFile>>,
 }
 
+/// Lays out a text that is JSON.
+fn pretty(text: String) -> String {
+    if !text.trim_start().starts_with(['{', '[']) {
+        return text;
+    }
+    let value = serde_json::from_str::<serde_json::Value>(&text);
+    value.ok().and_then(|value| serde_json::to_string_pretty(&value).ok()).unwrap_or(text)
+}
+
 async fn show(globals: &Globals, resolved: &ResolvedCall<'_>, output: &ToolOutput) -> Exit {
     let Call { server, tool, .. } = resolved.call;
     let saved = match &resolved.call.save {
@@ -316,7 +363,9 @@ async fn show(globals: &Globals, resolved: &ResolvedCall<'_>, output: &ToolOutpu
         let result = JsonResult { version: 1, server, tool, is_error, result: &output.raw, saved };
         term::redacted_json(&result, &resolved.redactor).await
     } else {
-        let written = term::out(term::for_stdout(output.text())).await;
+        let text = output.text();
+        let text = if resolved.call.is_pretty { pretty(text) } else { text };
+        let written = term::out(term::for_stdout(text)).await;
         if !globals.quiet {
             for malformed in output.quarantined() {
                 let block = malformed.position + 1;

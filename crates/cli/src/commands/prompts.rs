@@ -2,7 +2,7 @@
 
 use clap_complete::ArgValueCandidates;
 use serde::{Deserialize, Serialize};
-use wharf::fleet::{ServerListing, ServerStatus};
+use wharf::fleet::{Fleet, ServerListing, ServerStatus};
 use wharf::{Json, Prompt, Quarantined};
 
 use super::listing::{JsonServerState, description, exit_code, print_list_problems, report_failure};
@@ -30,24 +30,25 @@ pub(super) struct Argument {
 
 pub(crate) async fn run(globals: &Globals, prompts: Prompts) -> Exit {
     let selection = prompts.server.as_deref().map_or(ServerSelection::All, ServerSelection::One);
-    one_shot::run(globals, selection, async |fleet| {
-        let statuses = fleet.statuses();
-        let progress = StatusLine::new(globals.quiet);
-        progress.show("listing prompts");
-        let listings = fleet.prompts().await;
-        drop(progress);
-        if globals.json {
-            let servers = statuses.iter().map(|status| JsonServer::new(status, &listings)).collect();
-            let failed =
-                |status: &ServerStatus| Some(exit_code(status, listing_of(status, &listings)?.as_ref().err()?));
-            let failed = statuses.iter().filter_map(failed).max().unwrap_or(Exit::Done);
-            let written = term::json(&JsonPrompts { version: 1, servers }).await;
-            return written.max(one_shot::exit_code(&statuses)).max(failed);
-        }
-        let shown = show(&statuses, &listings, globals).await;
-        one_shot::report_unconnected(&statuses, globals).max(shown)
-    })
-    .await
+    one_shot::run(globals, selection, async |fleet| list(fleet, globals).await).await
+}
+
+/// Lists the prompts of a fleet.
+pub(super) async fn list(fleet: &Fleet, globals: &Globals) -> Exit {
+    let statuses = fleet.statuses();
+    let progress = StatusLine::new(globals.quiet);
+    progress.show("listing prompts");
+    let listings = fleet.prompts().await;
+    drop(progress);
+    if globals.json {
+        let servers = statuses.iter().map(|status| JsonServer::new(status, &listings)).collect();
+        let failed = |status: &ServerStatus| Some(exit_code(status, listing_of(status, &listings)?.as_ref().err()?));
+        let failed = statuses.iter().filter_map(failed).max().unwrap_or(Exit::Done);
+        let written = term::json(&JsonPrompts { version: 1, servers }).await;
+        return written.max(one_shot::exit_code(&statuses)).max(failed);
+    }
+    let shown = show(&statuses, &listings, globals).await;
+    one_shot::report_unconnected(&statuses, globals).max(shown)
 }
 
 /// Returns a server's list; `None` for a server without prompts or a connection.

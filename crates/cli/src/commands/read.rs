@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap_complete::ArgValueCandidates;
 use serde::{Deserialize, Serialize};
-use wharf::fleet::ListingError;
+use wharf::fleet::{Fleet, ListingError};
 use wharf::{CallErrorKind, Json};
 
 use crate::config::ServerSelection;
@@ -31,31 +31,41 @@ pub(crate) struct Read {
 }
 
 pub(crate) async fn run(globals: &Globals, read: Read) -> Exit {
+    let selection = ServerSelection::One(&read.server);
+    one_shot::run(globals, selection, async |fleet| read_from(fleet, globals, &read).await).await
+}
+
+impl Read {
+    /// Returns the arguments for printing a resource.
+    pub(super) fn of(server: &str, uri: &str) -> Self {
+        Self { server: server.to_owned(), uri: uri.to_owned(), out: None }
+    }
+}
+
+/// Reads a resource of the only server of a fleet.
+pub(super) async fn read_from(fleet: &Fleet, globals: &Globals, read: &Read) -> Exit {
     let subject = Subject::uri(&read.server, &read.uri);
-    one_shot::run(globals, ServerSelection::One(&read.server), async |fleet| {
-        let status = match one_shot::connected_server(fleet, globals, subject).await {
-            Ok(status) => status,
-            Err(exit) => return exit,
-        };
-        let progress = StatusLine::new(globals.quiet);
-        progress.show(&format!("reading {}", read.uri));
-        let result = fleet.read(&status.name, &read.uri).await;
-        drop(progress);
-        match result {
-            Ok(result) if globals.json => {
-                term::redacted_json(&JsonResource { subject, result: &result }, &fleet.redactor()).await
-            }
-            Ok(result) => put(globals, &read, &result).await,
-            Err(ListingError::Call(error)) => {
-                let hint = matches!(error.kind, CallErrorKind::Server { .. })
-                    .then(|| format!("list resources: wharf resources {}", read.server));
-                let (remote, redactor) = (status.transport.is_remote(), fleet.redactor());
-                Failure { remote, error: &error, hint, redactor }.report(globals, subject).await
-            }
-            Err(other) => term::usage_error(&usage_error(other.to_string(), None)),
+    let status = match one_shot::connected_server(fleet, globals, subject).await {
+        Ok(status) => status,
+        Err(exit) => return exit,
+    };
+    let progress = StatusLine::new(globals.quiet);
+    progress.show(&format!("reading {}", read.uri));
+    let result = fleet.read(&status.name, &read.uri).await;
+    drop(progress);
+    match result {
+        Ok(result) if globals.json => {
+            term::redacted_json(&JsonResource { subject, result: &result }, &fleet.redactor()).await
         }
-    })
-    .await
+        Ok(result) => put(globals, read, &result).await,
+        Err(ListingError::Call(error)) => {
+            let hint = matches!(error.kind, CallErrorKind::Server { .. })
+                .then(|| format!("list resources: wharf resources {}", read.server));
+            let (remote, redactor) = (status.transport.is_remote(), fleet.redactor());
+            Failure { remote, error: &error, hint, redactor }.report(globals, subject).await
+        }
+        Err(other) => term::usage_error(&usage_error(other.to_string(), None)),
+    }
 }
 
 /// The layout of `--json`.

@@ -2,7 +2,7 @@
 
 use clap_complete::ArgValueCandidates;
 use serde::Serialize;
-use wharf::fleet::{ServerListing, ServerStatus};
+use wharf::fleet::{Fleet, ServerListing, ServerStatus};
 use wharf::{CallError, CallErrorKind, Json, Quarantined, Resource, ResourceTemplate};
 
 use super::listing::{JsonServerState, description, exit_code, print_list_problems, report_failure};
@@ -25,24 +25,26 @@ pub(crate) struct Resources {
 
 pub(crate) async fn run(globals: &Globals, resources: Resources) -> Exit {
     let selection = resources.server.as_deref().map_or(ServerSelection::All, ServerSelection::One);
-    one_shot::run(globals, selection, async |fleet| {
-        let statuses = fleet.statuses();
-        let progress = StatusLine::new(globals.quiet);
-        progress.show("listing resources");
-        let (resources, templates) = tokio::join!(fleet.resources(), fleet.resource_templates());
-        drop(progress);
-        let found: Vec<ServerResources> =
-            statuses.iter().map(|status| ServerResources::new(status, &resources, &templates)).collect();
-        if globals.json {
-            let failed = found.iter().filter_map(|found| Some(exit_code(found.status, found.error?))).max();
-            let servers = found.iter().map(JsonServer::new).collect();
-            let written = term::json(&JsonResources { version: 1, servers }).await;
-            return written.max(one_shot::exit_code(&statuses)).max(failed.unwrap_or(Exit::Done));
-        }
-        let shown = show(&found, globals).await;
-        one_shot::report_unconnected(&statuses, globals).max(shown)
-    })
-    .await
+    one_shot::run(globals, selection, async |fleet| list(fleet, globals).await).await
+}
+
+/// Lists the resources and templates of a fleet.
+pub(super) async fn list(fleet: &Fleet, globals: &Globals) -> Exit {
+    let statuses = fleet.statuses();
+    let progress = StatusLine::new(globals.quiet);
+    progress.show("listing resources");
+    let (resources, templates) = tokio::join!(fleet.resources(), fleet.resource_templates());
+    drop(progress);
+    let found: Vec<ServerResources> =
+        statuses.iter().map(|status| ServerResources::new(status, &resources, &templates)).collect();
+    if globals.json {
+        let failed = found.iter().filter_map(|found| Some(exit_code(found.status, found.error?))).max();
+        let servers = found.iter().map(JsonServer::new).collect();
+        let written = term::json(&JsonResources { version: 1, servers }).await;
+        return written.max(one_shot::exit_code(&statuses)).max(failed.unwrap_or(Exit::Done));
+    }
+    let shown = show(&found, globals).await;
+    one_shot::report_unconnected(&statuses, globals).max(shown)
 }
 
 /// The lists of one server. A server that does not know templates has none.

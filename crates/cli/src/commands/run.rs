@@ -88,7 +88,7 @@ pub(crate) async fn run(globals: &Globals, mut run: Run) -> Exit {
         };
         let servers = own_servers.iter().map(|read| read.server.clone()).collect();
         let mut setup = Setup::load_with(globals, servers).await?;
-        setup.redactor = Some(prepared.redactor.clone());
+        setup.redactor = prepared.redactor.clone();
         if let (Some(config), Some(file)) = (&prepared.config, &run.models) {
             let owner = &config.label();
             let own = DeclaredServers {

@@ -18,6 +18,7 @@ use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::one_shot::print_server_info;
 use crate::{complete, lint, one_shot, signature, term};
+pub(super) use one_tool::show as show_one;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "With --verbose, also shows arguments, hints and the names that models see.\n\n\
@@ -41,24 +42,24 @@ struct ServerTools {
 pub(crate) async fn run(globals: &Globals, tools: Tools) -> Exit {
     let selection = tools.server.as_deref().map_or(ServerSelection::All, ServerSelection::One);
     if let (Some(server), Some(tool)) = (&tools.server, &tools.tool) {
-        return one_shot::run(globals, selection, async |fleet| one_tool::show(fleet, globals, server, tool).await)
-            .await;
+        return one_shot::run(globals, selection, async |fleet| show_one(fleet, globals, server, tool).await).await;
     }
-    one_shot::run(globals, selection, async |fleet| {
-        let statuses = fleet.statuses();
-        if globals.json {
-            let listed =
-                |status: &ServerStatus| ServerTools { status: status.clone(), listed: fleet.listed(&status.name) };
-            let found: Vec<ServerTools> = statuses.iter().map(listed).collect();
-            let catalog = fleet.catalog();
-            let servers = found.iter().map(|found| JsonServer::new(found, &catalog)).collect();
-            let written = term::redacted_json(&JsonTools { version: 1, servers }, &fleet.redactor()).await;
-            return written.max(one_shot::exit_code(&statuses));
-        }
-        let written = show(fleet, &statuses, globals).await;
-        one_shot::report_unconnected(&statuses, globals).max(written)
-    })
-    .await
+    one_shot::run(globals, selection, async |fleet| list(fleet, globals).await).await
+}
+
+/// Lists the tools of a fleet.
+pub(super) async fn list(fleet: &Fleet, globals: &Globals) -> Exit {
+    let statuses = fleet.statuses();
+    if globals.json {
+        let listed = |status: &ServerStatus| ServerTools { status: status.clone(), listed: fleet.listed(&status.name) };
+        let found: Vec<ServerTools> = statuses.iter().map(listed).collect();
+        let catalog = fleet.catalog();
+        let servers = found.iter().map(|found| JsonServer::new(found, &catalog)).collect();
+        let written = term::redacted_json(&JsonTools { version: 1, servers }, &fleet.redactor()).await;
+        return written.max(one_shot::exit_code(&statuses));
+    }
+    let written = show(fleet, &statuses, globals).await;
+    one_shot::report_unconnected(&statuses, globals).max(written)
 }
 
 async fn show(fleet: &Fleet, statuses: &[ServerStatus], globals: &Globals) -> Exit {

@@ -15,10 +15,10 @@ use super::resolve::{find, usable_server};
 use super::servers::{self, has_authorization, is_remote, remote_of};
 use super::setup::{ServerSelection, Setup};
 use super::{describe, network, sign_ins};
-use crate::env;
 use crate::error::{UsageError, usage_error};
 use crate::guard::Guard;
 use crate::term::prompt::is_interactive;
+use crate::{env, server_log, wire_trace};
 
 /// What a fleet is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,12 +60,17 @@ impl Setup {
             let hint = "add one: wharf add NAME URL|COMMAND, or pass one: --mcp 'time=uvx mcp-server-time'";
             return Err(usage_error("no servers configured".to_owned(), Some(hint)));
         }
-        Ok(Fleet::open(self.checked(specs, selection)?, self.fleet_options(lifetime)))
+        Ok(Fleet::open(self.checked(specs, selection)?, self.fleet_options(lifetime)?))
     }
 
-    /// Opens a fleet of one server for one answer. The server may ask the user, and for the directory of the project if
+    /// Opens a fleet of one server. The server may ask the user, and for the directory of the project if
     /// it is local: a remote one could not use it.
-    pub(crate) fn open_for_user(&self, name: &str, prompt: &Arc<dyn UserPrompt>) -> Result<Fleet, UsageError> {
+    pub(crate) fn open_for_user(
+        &self,
+        name: &str,
+        prompt: &Arc<dyn UserPrompt>,
+        lifetime: FleetLifetime,
+    ) -> Result<Fleet, UsageError> {
         let selection = ServerSelection::One(name);
         let server = usable_server(&self.loaded, name)?;
         let root = if server.transport.is_local() { Root::of_directory(&self.paths.project.root) } else { None };
@@ -74,7 +79,7 @@ impl Setup {
         let hosts = Arc::new(move |name: &ServerName| {
             Arc::new(host(name.clone(), Arc::clone(&prompt), |_| ()).with_roots(roots.clone())) as Arc<dyn Host>
         });
-        let options = FleetOptions { hosts, ..self.fleet_options(FleetLifetime::OneShot) };
+        let options = FleetOptions { hosts, ..self.fleet_options(lifetime)? };
         Ok(Fleet::open(self.checked(vec![ServerSpec { server, disabled: None }], selection)?, options))
     }
 
@@ -89,14 +94,14 @@ impl Setup {
             Arc::new(host(name.clone(), Arc::clone(&prompt), |_| ())) as Arc<dyn Host>
         });
         let sign_in_prompt = is_interactive().then(|| self.sign_in_prompt());
-        let options = FleetOptions { hosts, sign_in_prompt, ..self.fleet_options(lifetime) };
+        let options = FleetOptions { hosts, sign_in_prompt, ..self.fleet_options(lifetime)? };
         Ok(Fleet::open(self.checked(self.specs(), ServerSelection::All)?, options))
     }
 
     /// Opens a fleet of all servers without a user: nothing is asked.
     pub(crate) fn open_unattended(&self) -> Result<Fleet, UsageError> {
         let specs = self.checked(self.specs(), ServerSelection::All)?;
-        Ok(Fleet::open(specs, self.fleet_options(FleetLifetime::Session)))
+        Ok(Fleet::open(specs, self.fleet_options(FleetLifetime::Session)?))
     }
 
     /// Opens a fleet for diagnosis: servers with wrong settings are in it and fail. `None` without servers.
@@ -111,7 +116,7 @@ impl Setup {
         }
         self.check_headers(&specs, selection)?;
         let specs = self.apply_cli_overrides(specs, selection)?;
-        Ok(Some(Fleet::open(specs, self.fleet_options(FleetLifetime::Recheck))))
+        Ok(Some(Fleet::open(specs, self.fleet_options(FleetLifetime::Recheck)?)))
     }
 
     /// Returns the server to sign in to, if it may be used and accepts a sign-in.
@@ -235,7 +240,7 @@ impl Setup {
         checked.map_err(|error| Unusable::Server(usage_error(format!("{}: {error}", server.name), None)))
     }
 
-    fn fleet_options(&self, lifetime: FleetLifetime) -> FleetOptions {
+    fn fleet_options(&self, lifetime: FleetLifetime) -> Result<FleetOptions, UsageError> {
         let watcher: Arc<dyn GroupWatcher> = Guard::start();
         let host_environment = HostEnvironment {
             environment: env::for_servers(),
@@ -246,15 +251,18 @@ impl Setup {
             // Explicit, because caches identify a relative command by its directory.
             directory: std::env::current_dir().ok(),
             logs: self.paths.cache.as_ref().map_or_else(std::env::temp_dir, |cache| cache.join("logs")),
-            redactor: self.redactor.clone(),
+            redactor: Some(self.redactor.clone()),
+            log: server_log::open(self.paths.logs.clone(), &self.redactor),
         };
+        let trace = self.globals.trace.as_deref();
+        let observer = trace.map(|file| wire_trace::observer(file, &self.redactor)).transpose()?;
         let rules = Arc::clone(&self.rules);
-        FleetOptions {
+        Ok(FleetOptions {
             local_gate: self.gates.local,
             remote_gate: self.gates.remote,
             host_environment,
             // Each server has its protocol mode already.
-            session: SessionOptions { protocol: ProtocolMode::Auto, ..self.session.clone() },
+            session: SessionOptions { protocol: ProtocolMode::Auto, observer, ..self.session.clone() },
             reconnection: match lifetime {
                 FleetLifetime::OneShot | FleetLifetime::Recheck => Reconnection::NONE,
                 FleetLifetime::Session => Reconnection::default(),
@@ -262,7 +270,7 @@ impl Setup {
             ignore_auth_failure_cache: lifetime == FleetLifetime::Recheck,
             server_filter: Arc::new(move |server| rules.read().unwrap_or_else(PoisonError::into_inner).permits(server)),
             ..FleetOptions::default()
-        }
+        })
     }
 }
 

@@ -37,6 +37,10 @@ pub(crate) struct Paths {
     pub(crate) auth: Option<PathBuf>,
     /// The credential profile.
     pub(crate) profile: String,
+    /// The directory with the logs of servers.
+    pub(crate) logs: Option<PathBuf>,
+    /// The file with the lines typed in `wharf repl`.
+    pub(crate) history: Option<PathBuf>,
     /// The file with the runs of `wharf verify`.
     pub(crate) verify_store: Option<PathBuf>,
     /// The directory with the presets of `wharf verify`.
@@ -86,6 +90,8 @@ impl Paths {
             project,
             approvals: roots.state.as_ref().map(|base| base.join("approvals.json")),
             verify_store: roots.state.as_ref().map(|base| base.join("verify.db")),
+            logs: roots.state.as_ref().map(|base| base.join("logs")),
+            history: roots.state.as_ref().map(|base| base.join("repl_history")),
             auth: roots.state.map(|base| base.join("auth")),
             profile: profile(globals)?,
             cache: roots.cache,

@@ -36,8 +36,8 @@ pub(crate) struct Setup {
     pub(super) globals: Globals,
     pub(super) protocols: Protocols,
     pub(super) gates: Gates,
-    /// Receives the secrets of servers, for commands that store or print what servers say.
-    pub(crate) redactor: Option<Redactor>,
+    /// Receives the secrets of servers: what servers say is logged, and some commands store or print it.
+    pub(crate) redactor: Redactor,
     /// What is odd about environment variables.
     warnings: Vec<String>,
 }
@@ -135,7 +135,7 @@ impl Setup {
             globals: globals.clone(),
             protocols,
             gates,
-            redactor: None,
+            redactor: Redactor::default(),
             warnings,
         })
     }

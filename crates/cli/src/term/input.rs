@@ -1,23 +1,57 @@
 //! Lines that the user types, shown or not.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::termios::{LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
 
 use super::text::plain;
 
-/// Asks for a line; `None` at the end of the input. A blocking thread reads it, so that Ctrl-C still works.
-pub(super) async fn line(question: String) -> Option<String> {
+/// How often a thread that waits for a line checks whether the line is still wanted.
+const ABANDONED_CHECK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+/// Asks for a line; `None` at the end of the input. A blocking thread reads it, so that Ctrl-C still works. When the
+/// future is dropped, the thread stops waiting: it must not take a line that is typed for something else.
+pub(crate) async fn line(question: String) -> Option<String> {
+    let is_abandoned = Arc::new(AtomicBool::new(false));
+    let _abandon = AbandonOnDrop(Arc::clone(&is_abandoned));
     let read = move || {
         drop_typed_input();
         let mut stderr = std::io::stderr();
         let _ = write!(stderr, "{}", plain(&question));
         let _ = stderr.flush();
+        wait_for_line(&is_abandoned)?;
         let mut text = String::new();
         let bytes = std::io::stdin().read_line(&mut text).ok()?;
         (bytes > 0).then_some(text)
     };
     tokio::task::spawn_blocking(read).await.ok().flatten()
+}
+
+struct AbandonOnDrop(Arc<AtomicBool>);
+
+impl Drop for AbandonOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Waits until the terminal has a line; `None` if it is not wanted any more. Other inputs are read without waiting.
+fn wait_for_line(is_abandoned: &AtomicBool) -> Option<()> {
+    let stdin = std::io::stdin();
+    while stdin.is_terminal() {
+        if is_abandoned.load(Ordering::Relaxed) {
+            return None;
+        }
+        match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&ABANDONED_CHECK)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) | Err(_) => break,
+        }
+    }
+    Some(())
 }
 
 /// Drops what was typed already: it was not meant for the question that follows.

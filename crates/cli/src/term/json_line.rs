@@ -11,6 +11,11 @@ pub(crate) fn json_line(text: &str) -> String {
     compact(text, is_escaped)
 }
 
+/// Returns JSON text as one line for a file.
+pub(crate) fn file_json_line(text: &str) -> String {
+    compact(text, ends_line)
+}
+
 /// Removes the insignificant whitespace of JSON text, and escapes some characters of its strings.
 fn compact(text: &str, is_escaped: fn(char) -> bool) -> String {
     let mut line = String::with_capacity(text.len());

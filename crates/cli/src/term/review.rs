@@ -158,6 +158,18 @@ pub(crate) enum Position {
     MoreFollow,
 }
 
+/// Why the user is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Approve,
+    Add,
+}
+
+/// Asks the user whether to add a server, which needs a terminal. `without_terminal` is the hint where none exists.
+pub(crate) fn ask_to_add(approval: &Approval, without_terminal: &str) -> Result<bool, UsageError> {
+    Ok(decide(approval, Purpose::Add, without_terminal, Position::Last)? == Decision::Yes)
+}
+
 /// Asks the user about one server, which needs a terminal. `without_terminal` is the hint where none exists.
 pub(crate) fn ask(approval: &Approval, without_terminal: &str) -> Result<bool, UsageError> {
     Ok(ask_about(approval, without_terminal, Position::Last)? == Decision::Yes)
@@ -169,13 +181,27 @@ pub(crate) fn ask_about(
     without_terminal: &str,
     position: Position,
 ) -> Result<Decision, UsageError> {
+    decide(approval, Purpose::Approve, without_terminal, position)
+}
+
+fn decide(
+    approval: &Approval,
+    purpose: Purpose,
+    without_terminal: &str,
+    position: Position,
+) -> Result<Decision, UsageError> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() || !std::io::stderr().is_terminal() {
-        return Err(usage_error(
-            format!("cannot ask for approval of `{}` without a terminal", approval.name),
-            Some(without_terminal),
-        ));
+        let message = match purpose {
+            Purpose::Approve => format!("cannot ask for approval of `{}` without a terminal", approval.name),
+            Purpose::Add => format!("cannot ask whether to add `{}` without a terminal", approval.name),
+        };
+        return Err(usage_error(message, Some(without_terminal)));
     }
+    let verb = match purpose {
+        Purpose::Approve => "Approve?",
+        Purpose::Add => "Add it?",
+    };
     let mut is_cut = shortened(&reviewed(approval)).is_cut || shortened(&changes(approval)).is_cut;
     loop {
         drop_typed_input();
@@ -189,7 +215,7 @@ pub(crate) fn ask_about(
             (Position::MoreFollow, true) => "[y]es, [N]o, [a]ll, [q]uit, [s]how everything:",
         };
         let mut stderr = anstream::stderr();
-        let _ = write!(stderr, "Approve? {choices} ").and_then(|()| stderr.flush());
+        let _ = write!(stderr, "{verb} {choices} ").and_then(|()| stderr.flush());
         let mut answer = String::new();
         let read = stdin.read_line(&mut answer);
         read.map_err(|error| usage_error(format!("cannot read stdin: {error}"), None))?;

@@ -31,10 +31,11 @@ impl StatusLine {
     }
 
     pub(crate) fn show(&self, text: &str) {
+        self.0.set_message(brief(text, usize::MAX));
+        // After the message: it draws the line.
         if self.0.is_finished() {
             self.0.reset();
         }
-        self.0.set_message(brief(text, usize::MAX));
         self.0.tick();
     }
 

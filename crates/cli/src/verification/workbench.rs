@@ -110,7 +110,7 @@ impl CliWorkbench {
         if let Some(missing) = setup.missing(true).into_iter().next() {
             return Err(missing);
         }
-        setup.redactor = Some(self.redactor.clone());
+        setup.redactor = self.redactor.clone();
         if let Some(idle) = declared.idle_timeout {
             setup.session.deadlines.idle = Some(idle);
         }

@@ -1,6 +1,7 @@
 //! [`Sandbox`]: a config root and a project with configured servers.
 
 use std::path::PathBuf;
+use std::process::{Child, Command};
 
 use serde_json::{Map, Value, json};
 use wharf_testkit::{Script, scripted_server};
@@ -61,6 +62,23 @@ impl Sandbox {
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> RunOutput {
+        ran(self.command(arguments))
+    }
+
+    /// Like [`Self::run`], with environment variables.
+    pub(crate) fn run_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> RunOutput {
+        let mut command = self.command(arguments);
+        command.envs(variables.iter().copied());
+        ran(command)
+    }
+
+    /// Starts a command without waiting for it.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Child {
+        self.command(arguments).spawn().unwrap()
+    }
+
+    /// Returns the binary in the project's directory, after writing the configuration files.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let write = |file: &str, servers: &Map<String, Value>| {
             let text = serde_json::to_string_pretty(&json!({"mcpServers": servers})).unwrap();
             std::fs::write(self.path(file), text).unwrap();
@@ -71,7 +89,7 @@ impl Sandbox {
         }
         let mut command = wharf(arguments);
         command.env("WHARF_CONFIG_ROOT", self.path("root")).current_dir(self.path("project"));
-        ran(command)
+        command
     }
 
     /// Returns the output without the parts that differ between runs: paths and durations.

@@ -16,21 +16,26 @@ mod help;
 mod hostile;
 mod import;
 mod json_errors;
+mod links_and_export;
 mod list;
 mod login;
+mod logs;
 mod manage;
 mod policy;
 mod project;
 mod prompts_and_resources;
 mod protocol;
 mod readme;
+mod registry;
 mod remote;
+mod repl;
 mod run;
 mod safety;
 mod server_states;
 mod shutdown;
 mod terminal;
 mod tools;
+mod trace;
 mod usage_errors;
 mod usage_hints;
 mod variables;
@@ -175,6 +180,13 @@ fn ran(mut command: Command) -> RunOutput {
 fn ran_with_input(mut command: Command, input: &str) -> RunOutput {
     let mut child: Child = command.stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    run_output(&child.wait_with_output().unwrap())
+}
+
+/// Sends Ctrl-C to a command, and returns its output.
+fn interrupted(child: Child) -> RunOutput {
+    let id = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
     run_output(&child.wait_with_output().unwrap())
 }
 

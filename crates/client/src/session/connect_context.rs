@@ -16,6 +16,7 @@ use super::sender::NegotiatedProtocol;
 use super::server_cache::ServerCache;
 use super::{Inner, Phase, SavedSession, ServerInfo, SessionOptions, SessionStatus};
 use crate::health::Counters;
+use crate::observer::Tap;
 use crate::transport::{OpenError, Transport};
 use crate::wire::{Setup, Wire};
 use crate::{ConnectError, ConnectErrorKind, Evidence, Host};
@@ -68,6 +69,12 @@ impl ConnectContext {
             Err(_) => return error(self.timeout()),
         };
         let epoch = self.counters.opened.fetch_add(1, Ordering::Relaxed) + 1;
+        let link = match &self.options.observer {
+            Some(observer) => {
+                link.observed(Tap { observer: Arc::clone(observer), server: self.name.clone(), connection: epoch })
+            }
+            None => link,
+        };
         let cache = Arc::new(ServerCache::new(Arc::clone(&self.options.cache), &self.endpoint));
         let notified = Arc::clone(&cache);
         let session = self.session.clone();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::{ResultCache, SavedSession};
-use crate::{EraCache, ProtocolMode};
+use crate::{EraCache, ProtocolMode, WireObserver};
 
 /// The settings of a [`Session`](crate::Session), fixed when the session is created.
 #[derive(Clone, Debug)]
@@ -36,6 +36,8 @@ pub struct SessionOptions {
     pub resume: Option<Arc<SavedSession>>,
     /// The protocol extensions that the host supports, as a map from extension id to settings.
     pub extensions: Map<String, Value>,
+    /// Receives every message on the wire. Default: none.
+    pub observer: Option<Arc<dyn WireObserver>>,
 }
 
 /// The time limits of a session. Each one applies to its own kind of wait.
@@ -69,6 +71,7 @@ impl Default for SessionOptions {
             cache: Arc::default(),
             resume: None,
             extensions: Map::new(),
+            observer: None,
         }
     }
 }

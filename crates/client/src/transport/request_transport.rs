@@ -86,6 +86,8 @@ pub(crate) enum Reply {
         answer: Result<Json, RpcError>,
         /// Whether it has the id of the request.
         well_addressed: bool,
+        /// The text that contained it; `None` if it was the body of an HTTP error.
+        text: Option<Arc<String>>,
     },
     /// The answer arrives among the connection's other messages, in order.
     Elsewhere,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use wharf_io::{Child, ChildSpec, Environment, Grace, GroupWatcher};
+use wharf_io::{Child, ChildSpec, Environment, Grace, GroupWatcher, LineObserver};
 
 use super::{ExitInfo, Link, OpenError, PeerHandle, Transport};
 
@@ -18,6 +18,7 @@ use super::{ExitInfo, Link, OpenError, PeerHandle, Transport};
 pub struct Stdio {
     spec: ChildSpec,
     grace: Grace,
+    stderr: Option<LineObserver>,
 }
 
 impl Stdio {
@@ -31,6 +32,7 @@ impl Stdio {
         Self {
             spec: ChildSpec { command: command.into(), args, environment, cwd: None, watcher: None },
             grace: Grace::default(),
+            stderr: None,
         }
     }
 
@@ -45,6 +47,13 @@ impl Stdio {
     #[must_use]
     pub fn watched_by(mut self, watcher: Arc<dyn GroupWatcher>) -> Self {
         self.spec.watcher = Some(watcher);
+        self
+    }
+
+    /// Sets an observer of the lines that the process writes to stderr.
+    #[must_use]
+    pub fn with_stderr(mut self, observer: LineObserver) -> Self {
+        self.stderr = Some(observer);
         self
     }
 
@@ -77,6 +86,9 @@ impl Transport for Stdio {
     fn open(&self) -> BoxFuture<'_, Result<Link, OpenError>> {
         Box::pin(async {
             let (child, pipes) = Child::spawn(&self.spec).await.map_err(Arc::new)?;
+            if let Some(observer) = &self.stderr {
+                child.stderr().observe(observer.clone());
+            }
             Ok(Link::from_bytes(pipes.stdout, pipes.stdin).with_peer(Process {
                 child,
                 grace: self.grace,

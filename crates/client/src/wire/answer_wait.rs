@@ -102,7 +102,7 @@ impl<'a> AnswerWait<'a> {
     /// Returns the answer in a reply, or `None` if the answer is still to come.
     fn on_reply(&mut self, reply: Result<Reply, PostError>) -> Option<Result<Json, Failure>> {
         match reply {
-            Ok(Reply::Answer { answer, well_addressed }) => {
+            Ok(Reply::Answer { answer, well_addressed, text: _ }) => {
                 if !well_addressed {
                     Counters::add(&self.shared.counters.violations);
                 }

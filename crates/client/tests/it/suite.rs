@@ -8,6 +8,7 @@ use serde_json::json;
 use wharf_client::{
     BoxFuture, CallErrorKind, CallOptions, ClientCapabilities, Deadline, Host, Http, HttpSse, InProcess, Link,
     Notification, Outcome, Progress, RemoteOptions, Root, Session, SessionOptions, Stdio, Transport, WebSocket,
+    WireContent, WireEvent, WireObserver,
 };
 use wharf_io::Environment;
 use wharf_testkit::{
@@ -126,6 +127,90 @@ async fn tools_are_listed_page_by_page_and_called() {
             "{}",
             way.name
         );
+    }
+}
+
+/// Records the direction and the kind of every message.
+#[derive(Debug, Default)]
+struct Recorder(Mutex<Vec<String>>);
+
+impl WireObserver for Recorder {
+    fn observe(&self, event: &WireEvent<'_>) {
+        let kind = |text: &[u8]| {
+            let message: serde_json::Value = serde_json::from_slice(text).unwrap();
+            message["method"].as_str().unwrap_or("answer").to_owned()
+        };
+        let line = match event.content {
+            WireContent::Sent(text) => format!("> {}", kind(text)),
+            WireContent::Received(text) => format!("< {}", kind(text.as_bytes())),
+            WireContent::Unreadable { reason, .. } => format!("< unreadable: {reason}"),
+            WireContent::Failed(reason) => format!("< failed: {reason}"),
+        };
+        assert_eq!((event.server.as_str(), event.connection), ("suite", 1));
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+#[tokio::test]
+async fn an_observer_sees_every_message_in_both_directions() {
+    let script = Script::good().any_tool("ask").on_call(
+        "ask",
+        [Step::Ask("roots/list".into(), json!({})), Step::Progress(1.0, 2.0, String::new()), Step::EchoAnswer],
+    );
+    for name in WAYS {
+        let recorder = Arc::new(Recorder::default());
+        let observer: Arc<dyn WireObserver> = recorder.clone();
+        let way = way_with(name, script.clone(), SessionOptions { observer: Some(observer), ..legacy() }).await;
+        let answer = result_text(soon(way.session.call("ask", &none())).await);
+        assert!(answer.contains("file:///here"), "{name}: {answer}");
+        let seen = recorder.0.lock().unwrap().clone();
+        let expected = [
+            "> initialize",
+            "< answer",
+            "> notifications/initialized",
+            "> tools/call",
+            "< roots/list",
+            "> answer",
+            "< notifications/progress",
+            "< answer",
+        ];
+        assert_eq!(seen, expected, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_observer_sees_answers_as_sent_and_why_others_are_missing() {
+    #[derive(Debug, Default)]
+    struct Texts(Mutex<Vec<String>>);
+    impl WireObserver for Texts {
+        fn observe(&self, event: &WireEvent<'_>) {
+            match event.content {
+                WireContent::Received(text) => self.0.lock().unwrap().push(text.to_owned()),
+                WireContent::Failed(reason) => self.0.lock().unwrap().push(format!("failed: {reason}")),
+                WireContent::Sent(_) | WireContent::Unreadable { .. } => {}
+            }
+        }
+    }
+    let odd = r#"{"jsonrpc":"2.0",  "id":{id}, "x-extra":1, "result":{"content":[]}}"#;
+    let refused = |status, body: &str| Step::Http { status, headers: vec![], body: body.to_owned() };
+    let script = Script::good()
+        .any_tool("odd")
+        .any_tool("down")
+        .any_tool("error")
+        .on_call("odd", [Step::Line(odd.into())])
+        .on_call("down", [refused(500, "out of order")])
+        .on_call("error", [refused(400, r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"no"}}"#)]);
+    for name in ["http json", "http sse"] {
+        let texts = Arc::new(Texts::default());
+        let observer: Arc<dyn WireObserver> = texts.clone();
+        let way = way_with(name, script.clone(), SessionOptions { observer: Some(observer), ..legacy() }).await;
+        for tool in ["odd", "down", "error"] {
+            let _ = soon(way.session.call(tool, &none())).await;
+        }
+        let seen = texts.0.lock().unwrap().split_off(1);
+        assert_eq!(seen[0], odd.replace("{id}", "2"), "{name}");
+        assert_eq!(seen[1], "failed: the server answered with HTTP 500: out of order", "{name}");
+        assert!(seen[2].contains("-32602"), "{name}: {seen:?}");
     }
 }
 

@@ -53,7 +53,7 @@ impl std::fmt::Debug for Approval {
 
 impl Approval {
     /// Describes an entry for approval.
-    pub(crate) fn new(root: &Path, name: &ServerName, written: &RawEntry, changes: Vec<EntryChange>) -> Self {
+    pub fn new(root: &Path, name: &ServerName, written: &RawEntry, changes: Vec<EntryChange>) -> Self {
         let reads: BTreeSet<String> = written
             .leaves()
             .values()

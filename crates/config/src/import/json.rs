@@ -8,7 +8,7 @@ use super::imported::ImportError;
 use crate::jsonc::parse_options;
 
 /// Parses a file that contains an object. Keys keep their order.
-pub(super) fn parse(text: &str) -> Result<Map<String, Value>, ImportError> {
+pub(crate) fn parse(text: &str) -> Result<Map<String, Value>, ImportError> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), &parse_options()).map_err(|error| {
         ImportError::Unreadable { format: "JSON", line: error.line_display(), reason: error.kind().to_string() }
     })?;

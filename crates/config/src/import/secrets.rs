@@ -40,7 +40,7 @@ pub(super) fn notes(entry: &Map<String, Value>) -> Vec<String> {
 }
 
 /// Converts a name to a variable name.
-pub(super) fn variable_name(name: &str) -> String {
+pub(crate) fn variable_name(name: &str) -> String {
     let mut variable: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
     if !variable.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {

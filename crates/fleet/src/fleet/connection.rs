@@ -409,7 +409,7 @@ impl Connection {
         let disabled = |text| (ServerState::Disabled, StateReason::SwitchedOff(text));
         let ((state, reason), done, next) = match command {
             ConnectionCommand::Disable(text, done) => (disabled(text), done, Stage::Rest),
-            ConnectionCommand::Stop(done) => (disabled("removed".to_owned()), done, Stage::Over),
+            ConnectionCommand::Stop(done) => ((ServerState::Disabled, StateReason::Closed), done, Stage::Over),
             ConnectionCommand::Disconnect(done) => ((ServerState::Pending, StateReason::OnDemand), done, Stage::Rest),
             ConnectionCommand::Enable | ConnectionCommand::Retry | ConnectionCommand::Check => return Stage::Connect,
         };

@@ -10,6 +10,7 @@ use wharf_io::{ChildSpec, Environment, GroupWatcher, HttpSettings, ManagedSpec};
 use wharf_protocol::{Redactor, Secret};
 
 use super::redacted_tokens::RedactedTokens;
+use super::server_log::{ServerLog, stderr_observer};
 use wharf_config::{
     ManagedConfig, OAuthSettings, RemoteConfig, Scope, Server, StdioConfig, TransportConfig, imports_from_directory,
 };
@@ -39,6 +40,8 @@ pub struct HostEnvironment {
     pub logs: PathBuf,
     /// Receives the secrets of servers: values of their entries, tokens and printed headers. None if nothing is stored.
     pub redactor: Option<Redactor>,
+    /// Receives the states of servers and their stderr. None if absent.
+    pub log: Option<Arc<dyn ServerLog>>,
 }
 
 impl Default for HostEnvironment {
@@ -52,6 +55,7 @@ impl Default for HostEnvironment {
             directory: None,
             logs: PathBuf::from("."),
             redactor: None,
+            log: None,
         }
     }
 }
@@ -89,7 +93,7 @@ impl HostEnvironment {
             Ok::<_, String>(RemoteOptions { token_provider, ..self.remote_options(remote, scope, connect)? })
         };
         Ok(match &server.transport {
-            TransportConfig::Stdio(launch) => Arc::new(self.stdio(launch, scope)),
+            TransportConfig::Stdio(launch) => Arc::new(self.stdio(server, launch)),
             TransportConfig::Http(remote) => {
                 Arc::new(Http::new(&remote.url, options(remote)?).map_err(|error| error.to_string())?)
             }
@@ -112,8 +116,11 @@ impl HostEnvironment {
         })
     }
 
-    fn stdio(&self, launch: &StdioConfig, scope: Scope) -> Stdio {
-        let mut stdio = Stdio::new(&launch.command, &launch.args, self.environment_of(launch, scope));
+    fn stdio(&self, server: &Server, launch: &StdioConfig) -> Stdio {
+        let mut stdio = Stdio::new(&launch.command, &launch.args, self.environment_of(launch, server.scope));
+        if let Some(log) = &self.log {
+            stdio = stdio.with_stderr(stderr_observer(log, &server.name));
+        }
         if let Some(watcher) = &self.watcher {
             stdio = stdio.watched_by(Arc::clone(watcher));
         }

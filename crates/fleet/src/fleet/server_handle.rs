@@ -15,6 +15,7 @@ use wharf_protocol::Tool;
 
 use super::known_tools::KnownTools;
 use super::list_invalidation::ListInvalidation;
+use super::server_log::ServerLog;
 use super::status::{ServerState, ServerStatus, StateReason};
 use crate::catalog::{AbsentServer, Prospect, StrictestHints, ToolFreshness};
 use wharf_config::{Server, Settings};
@@ -65,6 +66,7 @@ pub(super) struct ServerHandle {
     is_on_demand: bool,
     /// Counts the changes of the whole fleet.
     pub(super) changed: watch::Sender<u64>,
+    log: Option<Arc<dyn ServerLog>>,
 }
 
 pub(super) struct ServerHandleParts {
@@ -76,6 +78,7 @@ pub(super) struct ServerHandleParts {
     pub(super) total_timeout: Option<Duration>,
     pub(super) is_on_demand: bool,
     pub(super) changed: watch::Sender<u64>,
+    pub(super) log: Option<Arc<dyn ServerLog>>,
 }
 
 impl ServerHandle {
@@ -113,6 +116,7 @@ impl ServerHandle {
             total_timeout: parts.total_timeout,
             is_on_demand: parts.is_on_demand,
             changed: parts.changed,
+            log: parts.log,
         };
         (Arc::new(handle), receiver)
     }
@@ -121,9 +125,15 @@ impl ServerHandle {
     pub(super) fn publish(&self, change: impl FnOnce(&mut ServerStatus)) {
         self.status.send_modify(|status| {
             let before = status.state;
+            let logged = self.log.as_ref().map(|log| (log, status.reason.clone()));
             change(status);
             if status.state != before {
                 status.since = Instant::now();
+            }
+            if let Some((log, reason)) = logged
+                && (status.state != before || !is_same_reason(reason.as_ref(), status.reason.as_ref()))
+            {
+                log.state_changed(status);
             }
         });
         self.changed.send_modify(|count| *count += 1);
@@ -256,5 +266,17 @@ impl ServerHandle {
         let kind = ConnectErrorKind::Transport(format!("the server is {}: {reason}", status.state));
         let evidence = error.map_or_else(Evidence::default, |error| error.evidence.clone());
         CallError { server: self.server.name.clone(), kind: CallErrorKind::Connect(kind), evidence }
+    }
+}
+
+/// Whether two reasons are the same. Each failure is a reason of its own.
+fn is_same_reason(before: Option<&StateReason>, now: Option<&StateReason>) -> bool {
+    match (before, now) {
+        (None, None) => true,
+        (Some(StateReason::Error(before)), Some(StateReason::Error(now))) => Arc::ptr_eq(before, now),
+        (Some(before), Some(now)) => {
+            std::mem::discriminant(before) == std::mem::discriminant(now) && before.to_string() == now.to_string()
+        }
+        _ => false,
     }
 }

@@ -39,6 +39,8 @@ pub enum StateReason {
     Held(String),
     /// It is disabled. The text explains it to the user.
     SwitchedOff(String),
+    /// The fleet closed it, or it was removed.
+    Closed,
     /// The rules do not permit it. The text explains it to the user.
     Refused(String),
     /// The last attempt failed.
@@ -111,6 +113,7 @@ impl fmt::Display for StateReason {
         match self {
             Self::Queued => f.write_str("queued"),
             Self::Connecting => f.write_str("connecting"),
+            Self::Closed => f.write_str("closed"),
             Self::OnDemand => f.write_str("connects on first use"),
             Self::Held(text) | Self::SwitchedOff(text) | Self::Refused(text) => f.write_str(text),
             Self::Error(error) => write!(f, "{}", error.kind),

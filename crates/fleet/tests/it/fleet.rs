@@ -4,6 +4,7 @@ mod authenticate;
 mod changes;
 mod failing;
 mod gates;
+mod logging;
 mod managed;
 mod many;
 mod on_demand;

@@ -1,6 +1,7 @@
 //! The last lines of a process's stderr, which is always read, in a small ring buffer.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +26,24 @@ pub struct LastLines {
 struct Ring {
     lines: VecDeque<String>,
     total: u64,
+    observer: Option<LineObserver>,
+}
+
+/// Receives every line, in order. It is called while the line is stored, so it must return quickly.
+#[derive(Clone)]
+pub struct LineObserver(Arc<dyn Fn(&str) + Send + Sync>);
+
+impl LineObserver {
+    /// Creates an observer that calls `observe` with each line.
+    pub fn new(observe: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(observe))
+    }
+}
+
+impl fmt::Debug for LineObserver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LineObserver(..)")
+    }
 }
 
 impl Default for LastLines {
@@ -42,6 +61,13 @@ impl LastLines {
     /// Returns how many lines have been read.
     pub fn total(&self) -> u64 {
         self.lock().total
+    }
+
+    /// Passes the lines to an observer: those that are stored, and all that follow.
+    pub fn observe(&self, observer: LineObserver) {
+        let mut ring = self.lock();
+        ring.lines.iter().for_each(|line| (observer.0)(line));
+        ring.observer = Some(observer);
     }
 
     pub(super) async fn drain(self, source: impl AsyncRead + Unpin) {
@@ -74,7 +100,11 @@ impl LastLines {
         if ring.lines.len() == MAX_LINES {
             ring.lines.pop_front();
         }
-        ring.lines.push_back(format!("{}{cut}", text.trim_end()));
+        let line = format!("{}{cut}", text.trim_end());
+        if let Some(LineObserver(observe)) = &ring.observer {
+            observe(&line);
+        }
+        ring.lines.push_back(line);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Ring> {
@@ -98,5 +128,16 @@ mod tests {
         assert_eq!(lines[0], "line 4962");
         assert_eq!(lines[MAX_LINES - 2].len(), MAX_LINE_BYTES + "…".len());
         assert_eq!(lines[MAX_LINES - 1], "last \u{fffd} words");
+    }
+
+    #[tokio::test]
+    async fn an_observer_receives_each_line_once_also_those_before_it() {
+        let stderr = LastLines::default();
+        stderr.clone().drain(&b"one\ntwo\n"[..]).await;
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&seen);
+        stderr.observe(LineObserver::new(move |line| sink.lock().unwrap().push(line.to_owned())));
+        stderr.clone().drain(&b"three\nfour"[..]).await;
+        assert_eq!(*seen.lock().unwrap(), ["one", "two", "three", "four"]);
     }
 }

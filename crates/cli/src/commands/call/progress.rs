@@ -8,27 +8,27 @@ use crate::globals::Globals;
 use crate::term::{self, StatusLine};
 
 /// A status line that shows the progress the dispatcher reports.
-pub(super) struct ProgressLine {
+pub(in crate::commands) struct ProgressLine {
     line: StatusLine,
     steps: Mutex<Vec<TraceStep>>,
 }
 
 impl ProgressLine {
-    pub(super) fn new(quiet: bool) -> Self {
+    pub(in crate::commands) fn new(quiet: bool) -> Self {
         Self { line: StatusLine::new(quiet), steps: Mutex::default() }
     }
 
-    pub(super) fn show(&self, text: &str) {
+    pub(in crate::commands) fn show(&self, text: &str) {
         self.line.show(text);
     }
 
     /// Erases the line, so that something else can be printed.
-    pub(super) fn clear(&self) {
+    pub(in crate::commands) fn clear(&self) {
         self.line.clear();
     }
 
     /// Prints what hooks and the configuration changed about the call.
-    pub(super) fn print_steps(&self, server: &str, globals: &Globals) {
+    pub(in crate::commands) fn print_steps(&self, server: &str, globals: &Globals) {
         for step in self.steps().drain(..) {
             match describe(step) {
                 Some((Weight::Unusual, text)) if !globals.quiet => term::warning(&format!("{server}: {text}")),

@@ -40,7 +40,7 @@ struct JsonTool<'a> {
 }
 
 /// Shows one tool of the only server of a fleet.
-pub(super) async fn show(fleet: &Fleet, globals: &Globals, server: &str, tool: &str) -> Exit {
+pub(in crate::commands) async fn show(fleet: &Fleet, globals: &Globals, server: &str, tool: &str) -> Exit {
     if let Err(exit) = connected_server(fleet, globals, Subject::tool(server, tool)).await {
         return exit;
     }

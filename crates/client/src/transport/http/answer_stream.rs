@@ -143,7 +143,8 @@ fn classify(text: String, id: u64) -> Classified {
     match (frame.messages.pop(), frame.messages.is_empty(), frame.noise.is_none()) {
         (Some(Message::Answer { id: answered, well_typed, answer }), true, true) => {
             let well_addressed = well_typed && answered == Some(id);
-            Classified::Answer { reply: Reply::Answer { answer, well_addressed }, text, answered }
+            let reply = Reply::Answer { answer, well_addressed, text: Some(Arc::clone(&text)) };
+            Classified::Answer { reply, text, answered }
         }
         (Some(Message::Invalid { id: answered, reason }), true, true)
             if answered.is_none_or(|answered| answered == id) =>

@@ -141,7 +141,7 @@ impl RequestTransport for SseRequests {
                     response.into_body().read_head(MAX_DRAINED_BYTES, DRAIN_TIMEOUT).await;
                     Ok(Reply::Elsewhere)
                 }
-                PostOutcome::Rpc(error) => Ok(Reply::Answer { answer: Err(error), well_addressed: true }),
+                PostOutcome::Rpc(error) => Ok(Reply::Answer { answer: Err(error), well_addressed: true, text: None }),
             }
         })
     }

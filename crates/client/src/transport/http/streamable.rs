@@ -59,7 +59,9 @@ impl Streamable {
         };
         let response = match exchange.endpoint.post(post).await? {
             PostOutcome::Success(response) => response,
-            PostOutcome::Rpc(error) => return Ok(Reply::Answer { answer: Err(error), well_addressed: true }),
+            PostOutcome::Rpc(error) => {
+                return Ok(Reply::Answer { answer: Err(error), well_addressed: true, text: None });
+            }
         };
         request.activity.mark_answer_started();
         if request.is_initialize {

@@ -1,0 +1,95 @@
+use super::*;
+
+fn server(packages: Value, remotes: Value) -> RegistryServer {
+    let server = json!({"name": "io.example/s", "version": "1.0.0", "description": "d", "packages": packages, "remotes": remotes});
+    RegistryServer::from_response(&json!({ "server": server })).unwrap()
+}
+
+fn planned(packages: Value, remotes: Value, values: &[(&str, &str)]) -> String {
+    let (usable, refused) = offers(&server(packages, remotes));
+    if let Some(RefusedOffer { label, reason }) = refused.first() {
+        return format!("{label} {reason}");
+    }
+    let values = values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    match usable[0].plan(&values) {
+        Ok(EntryPlan { entry, references }) => format!("{} {references:?}", Value::Object(entry)),
+        Err(MissingInput(input)) => format!("missing {} ({:?})", input.name, input.role),
+    }
+}
+
+#[test]
+fn a_package_becomes_a_pinned_command_with_references_to_variables() {
+    let package = json!([{"registryType": "npm", "identifier": "@o/p", "version": "1.2.3", "transport": {"type": "stdio"},
+        "runtimeArguments": [{"type": "named", "name": "--silent"}],
+        "packageArguments": [
+            {"type": "positional", "value": "serve"},
+            {"type": "named", "name": "--root", "isRequired": true, "default": "/tmp"},
+            {"type": "named", "name": "-p", "value": "{port}", "variables": {"port": {"default": "80"}}},
+            {"type": "positional", "valueHint": "extra"}],
+        "environmentVariables": [
+            {"name": "API_KEY", "isRequired": true, "isSecret": true},
+            {"name": "LOG", "default": "info"},
+            {"name": "FIXED", "value": "x ${HOME}"}]}]);
+    assert_eq!(
+        planned(package.clone(), json!([]), &[]),
+        r#"{"type":"stdio","command":"npx","args":["-y","--silent","@o/p@1.2.3","serve","--root=/tmp","-p","80"],"env":{"API_KEY":"${API_KEY}","FIXED":"x $${HOME}"}} ["API_KEY"]"#
+    );
+    assert_eq!(
+        planned(package, json!([]), &[("API_KEY", "k"), ("LOG", "debug"), ("port", "81"), ("extra", "e")]),
+        r#"{"type":"stdio","command":"npx","args":["-y","--silent","@o/p@1.2.3","serve","--root=/tmp","-p","81","e"],"env":{"API_KEY":"k","LOG":"debug","FIXED":"x $${HOME}"}} []"#
+    );
+}
+
+#[test]
+fn a_container_gets_its_variables_by_name() {
+    let package = json!([{"registryType": "oci", "identifier": "ghcr.io/o/i:1.0.0",
+        "runtimeArguments": [{"type": "positional", "value": "run"}, {"type": "named", "name": "--network", "value": "none"}],
+        "environmentVariables": [{"name": "TOKEN", "isRequired": true, "isSecret": true}]}]);
+    assert_eq!(
+        planned(package, json!([]), &[]),
+        r#"{"type":"stdio","command":"docker","args":["run","-i","--rm","--network=none","-e","TOKEN","ghcr.io/o/i:1.0.0"],"env":{"TOKEN":"${TOKEN}"}} ["TOKEN"]"#
+    );
+}
+
+#[test]
+fn a_remote_server_gets_headers_and_a_url_with_values() {
+    let remote = json!([{"type": "streamable-http", "url": "https://{tenant}.example.com/mcp/{odd}",
+        "variables": {"tenant": {"isRequired": true}},
+        "headers": [{"name": "X-Api-Key", "isRequired": true, "isSecret": true},
+            {"name": "Authorization", "value": "Bearer {token}", "isSecret": true, "variables": {"token": {"isRequired": true}}},
+            {"name": "X-Optional"}]}]);
+    assert_eq!(planned(json!([]), remote.clone(), &[]), "missing tenant (Part)");
+    assert_eq!(
+        planned(json!([]), remote, &[("tenant", "acme")]),
+        r#"{"type":"http","url":"https://acme.example.com/mcp/{odd}","headers":{"X-Api-Key":"${X_API_KEY}","Authorization":"Bearer ${TOKEN}"}} ["TOKEN", "X_API_KEY"]"#
+    );
+}
+
+#[test]
+fn offers_that_cannot_be_used_say_why() {
+    let remote = |remote: Value| planned(json!([]), json!([remote]), &[]);
+    let package = |key: &str, value: Value| {
+        let mut package = json!({"registryType": "npm", "identifier": "p", "version": "1.0.0"});
+        package[key] = value;
+        planned(json!([package]), json!([]), &[])
+    };
+    let refused = [
+        remote(json!({"type": "streamable-http", "url": "http://example.com/mcp"})),
+        remote(json!({"type": "carrier-pigeon", "url": "https://example.com/mcp"})),
+        remote(json!({"type": "sse", "url": "https://u:p@example.com/mcp"})),
+        remote(json!({"type": "sse", "url": "https://example.com/mcp", "headers": [{"name": "A\r\nB", "value": "x"}]})),
+        package("transport", json!({"type": "streamable-http", "url": "http://localhost:{port}"})),
+        package("environmentVariables", json!([{"name": "LD_PRELOAD=x", "value": "y"}])),
+        package("packageArguments", json!([{"type": "named", "value": "y"}])),
+    ];
+    insta::assert_snapshot!(refused.join("\n"), @"
+    http://example.com/mcp is not at an https:// URL
+    https://example.com/mcp has an unknown transport: `carrier-pigeon`
+    https://u:p@example.com/mcp has an invalid URL
+    https://example.com/mcp has a header with an invalid name: `A
+    B`
+    npm package p starts its own streamable-http server, which is not supported
+    npm package p has a variable with an invalid name: `LD_PRELOAD=x`
+    npm package p has an option without a name
+    ");
+}
