@@ -168,10 +168,11 @@ fn a_server_that_exits_without_a_variable_gets_a_hint_that_names_it() {
     assert_eq!(hint_for("error: API_KEY is not set", &[], &[]), by_hand);
     assert_eq!(hint_for("error: API_KEY is not set", &key, &["--env", "API_KEY"]), by_hand);
     assert_eq!(hint_for("error: no port", &key, &[]), by_hand);
-    let settings = [("HTTPS_PROXY", "http://me:pw@proxy.test:1"), ("UV_INDEX_CORP_PASSWORD", "pw")];
+    let proxy = "http://me:pw@proxy.test:1";
+    let settings = [("HTTPS_PROXY", proxy), ("ALL_PROXY", proxy), ("UV_PUBLISH_TOKEN", "pw")];
     let hint = hint_for("error: 401", &settings, &[]);
-    assert!(hint.starts_with("hint: `HTTPS_PROXY`, `UV_INDEX_CORP_PASSWORD` are set here"), "{hint}");
-    assert!(!hint.contains("pw"), "{hint}");
+    assert!(hint.starts_with("hint: `ALL_PROXY`, `HTTPS_PROXY` are set here"), "{hint}");
+    assert!(!hint.contains("pw") && !hint.contains("UV_"), "{hint}");
 }
 
 #[test]
