@@ -76,6 +76,30 @@ fn a_log_of_a_scenario_is_not_judged() {
 
 #[test]
 fn a_conversation_that_is_killed_in_its_second_turn_resumes_there() {
+    killed_in_the_second_turn("shared", |run| {
+        let ran = run(&["--resume", "--json", "--output", "results.jsonl"]);
+        assert_eq!(ran.code, 0, "{} {}", ran.out, ran.err);
+        assert_eq!(json_of(&ran)["models"][0]["passed"], json!(1), "{}", ran.out);
+        4
+    });
+}
+
+#[test]
+fn a_killed_conversation_whose_servers_are_gone_is_indeterminate_until_it_runs_again() {
+    killed_in_the_second_turn("fresh", |run| {
+        let ran = run(&["--resume", "--json", "--output", "results.jsonl"]);
+        assert_eq!(ran.code, 1, "{} {}", ran.out, ran.err);
+        assert_eq!(json_of(&ran)["models"][0]["indeterminate"], json!(1), "{}", ran.out);
+        // From the first turn, with new requests: the provider's last answer calls no tool.
+        let again = run(&["--rerun", "indeterminate", "--json"]);
+        assert_eq!(json_of(&again)["models"][0]["failed"], json!(1), "{} {}", again.out, again.err);
+        4
+    });
+}
+
+/// Kills a run in the second turn of a conversation, after a call that writes in the first one. `resume` runs commands of
+/// the same run, and returns how many requests the provider has seen then.
+fn killed_in_the_second_turn(isolation: &str, resume: impl FnOnce(&dyn Fn(&[&str]) -> RunOutput) -> usize) {
     let tool = |name: &str, is_read_only: bool| json!({"name": name, "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": is_read_only}});
     let script = Script::default()
         .tool(tool("note", false))
@@ -99,7 +123,8 @@ fn a_conversation_that_is_killed_in_its_second_turn_resumes_there() {
         ],
         "outcome": [{"name": "both", "when": {"path": ["first", "second"]}}, {"name": "all", "when": {"passed": true, "visit": "all"}}],
     });
-    let benchmark = json!({"name": "talk", "servers": {"s": server.command_line()}, "questions": [{"id": "q", "scenario": scenario}]});
+    let benchmark = json!({"name": "talk", "defaults": {"isolation": isolation}, "servers": {"s": server.command_line()},
+        "questions": [{"id": "q", "scenario": scenario}]});
     let person = Person::new();
     person.write("project/benchmark.json", &benchmark.to_string());
     let command = |more: &[&str]| {
@@ -116,10 +141,8 @@ fn a_conversation_that_is_killed_in_its_second_turn_resumes_there() {
     child.wait().unwrap();
     std::fs::remove_file(server.path().join("noted")).unwrap();
     std::fs::write(server.path().join("go"), "").unwrap();
-    let ran = ran(command(&["--resume", "--json", "--output", "results.jsonl"]));
-    assert_eq!(ran.code, 0, "{} {}", ran.out, ran.err);
-    assert_eq!(json_of(&ran)["models"][0]["passed"], json!(1), "{}", ran.out);
-    assert_eq!(provider.models.requests().len(), 4, "each answer was paid for once");
+    let requests = resume(&|more: &[&str]| ran(command(more)));
+    assert_eq!(provider.models.requests().len(), requests, "each answer was paid for once");
     assert!(!server.path().join("noted").exists(), "the first turn does not write again");
     let found = results(&person, "results.jsonl");
     assert_eq!(found[0]["scenario"]["turns"][1]["prompt"], "Wait for 17.");
