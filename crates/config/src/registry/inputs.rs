@@ -154,7 +154,9 @@ impl Inputs {
                         InputRole::Variable => input.name.clone(),
                         _ => variable_name(&input.name),
                     };
-                    text.push_str(&format!("${{{variable}}}"));
+                    text.push_str("${");
+                    text.push_str(&variable);
+                    text.push('}');
                     references.push(variable);
                 }
                 (None, _) => return Err(NoValue::Missing(index)),

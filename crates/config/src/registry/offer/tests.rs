@@ -1,5 +1,6 @@
 use super::*;
 
+#[expect(clippy::needless_pass_by_value, reason = "shorter calls")]
 fn server(packages: Value, remotes: Value) -> RegistryServer {
     let server = json!({"name": "io.example/s", "version": "1.0.0", "description": "d", "packages": packages, "remotes": remotes});
     RegistryServer::from_response(&json!({ "server": server })).unwrap()
