@@ -11,6 +11,7 @@ mod words;
 
 use std::io::{BufRead as _, IsTerminal as _};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap_complete::ArgValueCandidates;
 use wharf::fleet::dispatch::UserPrompt;
@@ -29,6 +30,7 @@ use crate::globals::Globals;
 use crate::interrupt::{CancelSignals, Cancellable, guarded_by};
 use crate::models::timeouts::ModelTimeouts;
 use crate::one_shot::connected_server;
+use crate::term::prompt::is_asking;
 use crate::term::{self, SETTLE_LIMIT};
 use cancel::CancellablePrompt;
 use command::ReplCommand;
@@ -155,12 +157,24 @@ async fn interactive(mut explorer: Explorer<'_>, mut signals: CancelSignals, edi
             Cancellable::Done(Next::Quit) => return Exit::Done,
             Cancellable::Canceled => {
                 explorer.questions.cancel();
+                questions_gone().await;
                 explorer.progress.clear();
                 term::note("canceled");
             }
             Cancellable::Ended => return Exit::Interrupted,
         }
     }
+}
+
+/// Waits until no question is on the screen: it would take the next line.
+async fn questions_gone() {
+    let gone = async {
+        let mut pause = tokio::time::interval(Duration::from_millis(5));
+        while is_asking() {
+            pause.tick().await;
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(1), gone).await;
 }
 
 /// Executes the lines of stdin. Returns the exit code of the first failure.

@@ -42,16 +42,14 @@ impl Drop for AbandonOnDrop {
 /// Waits until the terminal has a line; `None` if it is not wanted any more. Other inputs are read without waiting.
 fn wait_for_line(is_abandoned: &AtomicBool) -> Option<()> {
     let stdin = std::io::stdin();
-    while stdin.is_terminal() {
-        if is_abandoned.load(Ordering::Relaxed) {
-            return None;
-        }
+    let is_wanted = || !is_abandoned.load(Ordering::Relaxed);
+    while stdin.is_terminal() && is_wanted() {
         match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&ABANDONED_CHECK)) {
             Ok(0) | Err(Errno::INTR) => {}
             Ok(_) | Err(_) => break,
         }
     }
-    Some(())
+    is_wanted().then_some(())
 }
 
 /// Drops what was typed already: it was not meant for the question that follows.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{Person, RunOutput, USER, ran, wharf};
 
 /// One failing call of each command. The text is a part of the message.
-const FAILING: [(&str, &str, &str); 41] = [
+const FAILING: [(&str, &str, &str); 45] = [
     ("", "tolls", "unrecognized subcommand"),
     ("", "", "requires a subcommand"),
     ("demo", "demo --mcp nameless", "nameless"),
@@ -39,6 +39,10 @@ const FAILING: [(&str, &str, &str); 41] = [
     ("prompt", "prompt nothing x", "unknown server"),
     ("resources", "resources nothing", "unknown server"),
     ("read", "read nothing x:y", "unknown server"),
+    ("export", "export cursor nothing", "unknown server"),
+    ("logs", "logs nothing", "no log of server"),
+    ("repl", "repl nothing", "unknown server"),
+    ("search", "search x --project /no/such/directory", "is not a directory"),
     ("verify run", "verify run /no/such/file", "/no/such/file"),
     ("verify check", "verify check /no/such/file", "/no/such/file"),
     ("verify judge-check", "verify judge-check /no/such/file x", "/no/such/file"),

@@ -9,11 +9,11 @@ use crate::{Person, RunOutput, Server, on_terminal, ran_with_input, wharf};
 fn script() -> Script {
     Script::good()
         .any_tool("crash")
-        .any_tool("hang")
+        .any_tool("slow")
         .any_tool("json")
         .any_tool("ask")
         .on_call("crash", [Step::Stderr("out of cheese".into()), Step::Exit(7)])
-        .on_call("hang", [Step::Hang])
+        .on_call("slow", [Step::Wait(3_000), Step::Text("late".into())])
         .on_call("json", [Step::Text(r#"{"b":[1,2],"a":null}"#.into())])
         .on_call(
             "ask",
@@ -99,8 +99,8 @@ fn a_user_completes_calls_cancels_answers_and_leaves() {
     repl.write("ec\ttex\thello\n");
     repl.wait_for("hello\r\n");
     repl.wait_for("s> ");
-    repl.write("hang\n");
-    repl.wait_for("calling hang");
+    repl.write("slow\n");
+    repl.wait_for("calling slow");
     repl.write("\u{3}");
     repl.wait_for("canceled");
     repl.wait_for("s> ");
