@@ -111,7 +111,7 @@ fn invalid_arguments(error: &clap::Error) -> ExitCode {
 /// Runs a command. A failure that printed no JSON of its own is printed as JSON, if that is the output.
 async fn run_reporting(cli: Cli) -> Exit {
     let is_json = cli.globals.json || matches!(&cli.command, Command::Run(run) if run.prints_json());
-    let exit = run(cli).await;
+    let exit = Box::pin(run(cli)).await;
     if is_json {
         term::json_failure(exit).await;
     }

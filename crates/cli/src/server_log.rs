@@ -60,13 +60,12 @@ pub(crate) fn open(directory: Option<PathBuf>, redactor: &Redactor) -> Option<Ar
     static WRITER: Mutex<Option<Arc<Background<QueuedEvent>>>> = Mutex::new(None);
     let directory = directory.filter(|_| is_on())?;
     let mut writer = WRITER.lock().unwrap_or_else(PoisonError::into_inner);
-    let writer = match &*writer {
-        Some(writer) => Arc::clone(writer),
-        None => {
-            let mut files = LogFiles::new(directory);
-            let background = Background::start("server-log", move |job| files.work(job))?;
-            Arc::clone(writer.insert(Arc::new(background)))
-        }
+    let writer = if let Some(writer) = &*writer {
+        Arc::clone(writer)
+    } else {
+        let mut files = LogFiles::new(directory);
+        let background = Background::start("server-log", move |job| files.work(job))?;
+        Arc::clone(writer.insert(Arc::new(background)))
     };
     Some(Arc::new(FleetLog { writer, redactor: redactor.clone() }))
 }
@@ -90,7 +89,7 @@ impl ServerLog for FleetLog {
             state: status.state,
             reason,
             version: info.map(|info| format!("{} {}", info.name, info.version).chars().take(200).collect()),
-            protocol: info.map(|info| info.protocol().to_string()),
+            protocol: info.map(|info| info.protocol()),
             tools: info.map(|_| status.tools),
         };
         self.push(&status.name, event, MAX_REASON_CHARS);

@@ -57,7 +57,7 @@ fn start(path: &Path) -> Result<Arc<Background<TraceEntry>>, UsageError> {
     let failed = |error: io::Error| usage_error(format!("cannot write --trace {}: {error}", path.display()), None);
     let (file, written) = open(path).map_err(failed)?;
     let mut trace = TraceFile { path: path.to_owned(), file: BufWriter::new(file), written, is_over: false };
-    let background = Background::start("wire-trace", move |job| trace.work(job));
+    let background = Background::start("wire-trace", move |job| trace.work(&job));
     background.map(Arc::new).ok_or_else(|| failed(io::Error::other("no thread available")))
 }
 
@@ -138,8 +138,8 @@ struct TraceFile {
 }
 
 impl TraceFile {
-    fn work(&mut self, job: Job<TraceEntry>) {
-        let line = match &job {
+    fn work(&mut self, job: &Job<TraceEntry>) {
+        let line = match job {
             Job::Idle => {
                 let flushed = self.file.flush();
                 return self.check(flushed);

@@ -176,12 +176,11 @@ async fn add_described(globals: &Globals, add: &Add) -> Exit {
     if is_server_name(registered) && !Path::new(&add.name).exists() {
         return from_registry::run(globals, add, &options).await;
     }
-    let hint = match add.name.contains("://") {
-        true => format!("pass a name before it: wharf add NAME {}", term::name(&add.name)),
-        false => {
-            "for example: wharf add time uvx mcp-server-time, or with a name of the registry: wharf add OWNER/NAME"
-                .to_owned()
-        }
+    let hint = if add.name.contains("://") {
+        format!("pass a name before it: wharf add NAME {}", term::name(&add.name))
+    } else {
+        "for example: wharf add time uvx mcp-server-time, or with a name of the registry: wharf add OWNER/NAME"
+            .to_owned()
     };
     term::usage_error(&usage_error(format!("no URL or command for `{}`", term::name(&add.name)), Some(&hint)))
 }

@@ -80,7 +80,8 @@ fn open(globals: &Globals, logs: &Logs) -> Result<(Vec<String>, LogReader), Usag
     // The name becomes part of a path.
     let is_name = server.parse::<wharf::ServerName>().is_ok();
     let is_logged = is_name && server_log::paths_of(&directory, server).iter().any(|path| path.exists());
-    if !is_logged && !(is_name && *follow) {
+    let may_come = is_name && *follow;
+    if !is_logged && !may_come {
         let names = server_log::servers_in(&directory);
         let hint = match nearest(server, names.iter().map(String::as_str)) {
             Some(name) => format!("did you mean `{name}`?"),
@@ -152,6 +153,6 @@ impl Printer {
             LogEvent::Stderr { line } => format!("{} {}", painted("stderr │", DIM), term::flat(line)),
             LogEvent::Dropped { count } => painted(&format!("{count} entries are missing"), YELLOW),
         };
-        text.push_str(&format!("{} {what}\n", painted(&time, DIM)));
+        text.extend([&painted(&time, DIM), " ", &what, "\n"]);
     }
 }

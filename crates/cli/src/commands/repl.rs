@@ -138,10 +138,7 @@ async fn interactive(mut explorer: Explorer<'_>, mut signals: CancelSignals, edi
     loop {
         explorer.report_changes();
         let prompt = format!("{}> ", explorer.server);
-        let typed = match signals.until_ended(editor.read(prompt)).await {
-            Some(typed) => typed,
-            None => return Exit::Interrupted,
-        };
+        let Some(typed) = signals.until_ended(editor.read(prompt)).await else { return Exit::Interrupted };
         let line = match typed {
             TypedLine::Line(line) => line,
             // Ctrl-C at the prompt only drops what was typed.

@@ -17,7 +17,9 @@ use super::{Live, Session};
 use crate::era::HEADER_MISMATCH;
 use crate::remote::parse_headers;
 use crate::wire::NEVER;
-use crate::{CallError, CallErrorKind, ConnectErrorKind, Evidence, Outcome, Progress, SchemaViolation, TraceContext};
+use crate::{
+    CallError, CallErrorKind, ConnectErrorKind, Deadline, Evidence, Outcome, Progress, SchemaViolation, TraceContext,
+};
 
 /// How long a call or its result waits for the tool list that it is checked against; after that it goes on unchecked.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -195,6 +197,7 @@ impl Session {
         let Call { tool, arguments, options, deadline } = call;
         let result = {
             let mut limits = self.inner.limits(options);
+            let total = limits.total;
             // Few servers have tasks, and every call passes here.
             let is_task = if live.has_task_calls {
                 let requires = before(*deadline, Box::pin(self.requires_task(live, tool))).await;
@@ -221,7 +224,7 @@ impl Session {
             // Boxed, because callers often have to box this whole future: two small boxes are cheaper than a large one.
             let result = Box::pin(self.complete(live, &mut request, &budget)).await;
             let mismatch = matches!(&result, Err(CallErrorKind::Server { code: HEADER_MISMATCH, .. }));
-            if mismatch && live.sender.is_modern() && !request.begun {
+            let result = if mismatch && live.sender.is_modern() && !request.begun {
                 // The tool has changed since it was listed, and the call did not run: send it with the new headers.
                 let resent = async {
                     let listing = self.headers_from_new_list(live, tool, arguments, age);
@@ -232,7 +235,14 @@ impl Session {
                 Box::pin(resent).await
             } else {
                 result
-            }
+            };
+            // The error quotes the timeout as it was set.
+            result.map_err(|kind| match (kind, total) {
+                (CallErrorKind::Timeout { deadline: Deadline::Total, .. }, Some(after)) => {
+                    CallErrorKind::Timeout { deadline: Deadline::Total, after }
+                }
+                (kind, _) => kind,
+            })
         };
         let output = ToolOutput::from_json(&result.map_err(fail)?)
             .map_err(|reason| fail(CallErrorKind::Malformed(format!("the result {reason}"))))?;

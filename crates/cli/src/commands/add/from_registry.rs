@@ -220,10 +220,8 @@ async fn ask_for(offer: &Offer, scope: Scope, values: &mut BTreeMap<String, Stri
 
 fn question(input: &Input, may_refer: bool) -> String {
     let what = input.description.as_ref().map(|what| format!(" ({})", term::name(what))).unwrap_or_default();
-    let choices = match input.choices.is_empty() {
-        true => String::new(),
-        false => format!(" [{}]", term::name(&input.choices.join(", "))),
-    };
+    let choices =
+        if input.choices.is_empty() { String::new() } else { format!(" [{}]", term::name(&input.choices.join(", "))) };
     let otherwise = if may_refer { ", or Enter to read it from the environment" } else { "" };
     format!("{}{what}{choices}{otherwise}: ", term::name(&input.name))
 }
