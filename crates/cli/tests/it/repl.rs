@@ -124,7 +124,7 @@ fn a_user_completes_calls_cancels_answers_and_leaves() {
     repl.wait_for("again\r\n");
     repl.wait_for("s> ");
     repl.write("\u{4}");
-    let (code, shown) = repl.finish();
+    let (code, shown) = repl.ended();
     assert_eq!(code, Some(0), "{shown}");
 }
 
@@ -139,7 +139,7 @@ fn the_history_is_private_and_has_no_secrets() {
     }
     repl.wait_for("s> ");
     repl.write("quit\n");
-    let (code, shown) = repl.finish();
+    let (code, shown) = repl.ended();
     assert_eq!(code, Some(0), "{shown}");
     let file = "home/.local/state/wharf/repl_history";
     assert_eq!(person.read(file), "add a=1 b=2\nquit\n");
@@ -150,5 +150,5 @@ fn the_history_is_private_and_has_no_secrets() {
     repl.write("\u{1b}[A\u{1b}[A\n");
     repl.wait_for("3\r\n");
     repl.write("\u{4}");
-    repl.finish();
+    repl.ended();
 }

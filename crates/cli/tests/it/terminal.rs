@@ -60,6 +60,11 @@ impl Terminal {
     /// Ends the input, waits for the end, and returns the exit code and everything that the terminal showed.
     pub(crate) fn finish(mut self) -> (Option<i32>, String) {
         drop(self.child.stdin.take());
+        self.ended()
+    }
+
+    /// Waits for the end of a program that was told to end by its input. Without the input, the terminal would hang up.
+    pub(crate) fn ended(mut self) -> (Option<i32>, String) {
         let mut rest = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
         let code = self.child.wait().unwrap().code();
