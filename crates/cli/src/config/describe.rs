@@ -243,6 +243,19 @@ mod tests {
     }
 
     #[test]
+    fn an_invalid_entry_shows_its_command_and_its_url_without_secrets() {
+        let targets = |entry: Value| {
+            let entry: RawEntry = serde_json::from_value(entry).unwrap();
+            written_targets(&entry).into_iter().map(|target| (target.key, target.text)).collect::<Vec<_>>()
+        };
+        let entry =
+            json!({"command": ["npx", "-y", "x"], "args": ["--token", "0123456789", 7], "url": "https://me:pw@a.test"});
+        let expected = [("command", "npx -y x --token …".to_owned()), ("url", "https://…@a.test".to_owned())];
+        assert_eq!(targets(entry), expected);
+        assert_eq!(targets(json!({"command": 7, "url": [], "args": ["x"]})), []);
+    }
+
+    #[test]
     fn the_default_of_a_variable_is_hidden() {
         assert_eq!(referenced_variables("Bearer ${TOKEN:-s3cr3t} ${B}"), ["${TOKEN}", "${B}"]);
     }
