@@ -60,7 +60,7 @@ pub(crate) struct Repl {
 }
 
 /// An open session with its commands.
-struct Explorer<'a> {
+struct ReplSession<'a> {
     globals: &'a Globals,
     server: &'a str,
     fleet: &'a Fleet,
@@ -99,7 +99,7 @@ pub(crate) async fn run(globals: &Globals, repl: Repl) -> Exit {
     };
     let mut signals = CancelSignals::new();
     let words = SharedWords::default();
-    let mut explorer = Explorer {
+    let mut repl_session = ReplSession {
         globals,
         server: &repl.server,
         fleet: &fleet,
@@ -112,32 +112,36 @@ pub(crate) async fn run(globals: &Globals, repl: Repl) -> Exit {
         is_connected: false,
     };
     let work = async {
-        match signals.cancellable(explorer.connect()).await {
+        match signals.cancellable(repl_session.connect()).await {
             Cancellable::Done(Ok(())) => {}
             Cancellable::Done(Err(exit)) => return exit,
             Cancellable::Canceled | Cancellable::Ended => return Exit::Interrupted,
         }
         if std::io::stdin().is_terminal() {
             let history = History::open(setup.paths.history.as_deref(), fleet.redactor());
-            interactive(explorer, signals, LineEditor::new(words, history)).await
+            interactive(repl_session, signals, LineEditor::new(words, history)).await
         } else {
-            script(explorer, signals).await
+            script(repl_session, signals).await
         }
     };
     guarded_by(&fleet, work).await
 }
 
 /// Reads commands at a terminal until the user leaves.
-async fn interactive(mut explorer: Explorer<'_>, mut signals: CancelSignals, editor: Option<LineEditor>) -> Exit {
+async fn interactive(
+    mut repl_session: ReplSession<'_>,
+    mut signals: CancelSignals,
+    editor: Option<LineEditor>,
+) -> Exit {
     let Some(mut editor) = editor else {
         let error =
             usage_error("cannot use this terminal".to_owned(), Some("pipe the commands in: wharf repl SERVER < FILE"));
         return term::usage_error(&error);
     };
-    explorer.greet();
+    repl_session.greet();
     loop {
-        explorer.report_changes();
-        let prompt = format!("{}> ", explorer.server);
+        repl_session.report_changes();
+        let prompt = format!("{}> ", repl_session.server);
         let Some(typed) = signals.until_ended(editor.read(prompt)).await else { return Exit::Interrupted };
         let line = match typed {
             TypedLine::Line(line) => line,
@@ -149,13 +153,13 @@ async fn interactive(mut explorer: Explorer<'_>, mut signals: CancelSignals, edi
                 return Exit::Failed;
             }
         };
-        match signals.cancellable(explorer.execute(&line)).await {
+        match signals.cancellable(repl_session.execute(&line)).await {
             Cancellable::Done(Next::Continue(_)) => {}
             Cancellable::Done(Next::Quit) => return Exit::Done,
             Cancellable::Canceled => {
-                explorer.questions.cancel();
+                repl_session.questions.cancel();
                 questions_gone().await;
-                explorer.progress.clear();
+                repl_session.progress.clear();
                 term::note("canceled");
             }
             Cancellable::Ended => return Exit::Interrupted,
@@ -175,7 +179,7 @@ async fn questions_gone() {
 }
 
 /// Executes the lines of stdin. Returns the exit code of the first failure.
-async fn script(mut explorer: Explorer<'_>, mut signals: CancelSignals) -> Exit {
+async fn script(mut repl_session: ReplSession<'_>, mut signals: CancelSignals) -> Exit {
     let mut first_failure = Exit::Done;
     loop {
         let line = match signals.cancellable(next_line()).await {
@@ -184,7 +188,7 @@ async fn script(mut explorer: Explorer<'_>, mut signals: CancelSignals) -> Exit 
             Cancellable::Done(Err(error)) => return term::usage_error(&error),
             Cancellable::Canceled | Cancellable::Ended => return Exit::Interrupted,
         };
-        let exit = match signals.cancellable(explorer.execute(&line)).await {
+        let exit = match signals.cancellable(repl_session.execute(&line)).await {
             Cancellable::Done(Next::Continue(exit)) => exit,
             Cancellable::Done(Next::Quit) => return first_failure,
             Cancellable::Canceled | Cancellable::Ended => return Exit::Interrupted,
@@ -192,7 +196,7 @@ async fn script(mut explorer: Explorer<'_>, mut signals: CancelSignals) -> Exit 
         if first_failure == Exit::Done {
             first_failure = exit;
         }
-        explorer.report_changes();
+        repl_session.report_changes();
     }
 }
 
@@ -216,7 +220,7 @@ async fn next_line() -> Result<Option<String>, UsageError> {
     String::from_utf8(line).map(Some).map_err(|_| failed("a line is not UTF-8".to_owned()))
 }
 
-impl Explorer<'_> {
+impl ReplSession<'_> {
     /// Waits for the server, and reports why it is not connected.
     async fn connect(&mut self) -> Result<(), Exit> {
         self.progress.show(&format!("connecting to {}", self.server));

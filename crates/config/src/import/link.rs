@@ -2,7 +2,7 @@
 //!
 //! `vscode:mcp/install?{JSON}` and `vscode-insiders:…` carry an entry as JSON, `cursor://anysphere.cursor-deeplink/mcp/install`
 //! carries it as base64 in `config`. Both exist as `https` links that redirect to them. Nothing is opened or requested: the
-//! link itself has the entry. Whoever wrote the page chose what it runs, so a caller shows it before anything happens.
+//! link itself has the entry. The author of the page chose what it runs, so a caller shows it before anything happens.
 
 use std::path::Path;
 
