@@ -61,14 +61,18 @@ fn start(path: &Path) -> Result<Arc<Background<TraceEntry>>, UsageError> {
     background.map(Arc::new).ok_or_else(|| failed(io::Error::other("no thread available")))
 }
 
+/// How every line of a trace begins.
+const START_OF_LINE: &[u8] = b"{\"time\":";
+
 /// Opens a file to append to. A file that is not a trace is left alone: its name may be a mistake.
 fn open(path: &Path) -> io::Result<(File, u64)> {
     let mut file = output_file::create_or_append(path)?;
     if !file.metadata()?.is_file() {
         return Ok((file, 0));
     }
-    let mut first = [0];
-    if file.read(&mut first)? == 1 && first != *b"{" {
+    let mut first = [0; START_OF_LINE.len()];
+    let read = file.read(&mut first)?;
+    if read > 0 && first[..read] != START_OF_LINE[..read] {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "it exists and is not a trace"));
     }
     let length = file.seek(SeekFrom::End(0))?;

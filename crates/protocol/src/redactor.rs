@@ -52,7 +52,11 @@ impl Redactor {
         let mut secrets = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let whole = secret.expose().trim();
         let token = without_scheme(whole).filter(|token| token.len() >= MIN_SECRET_BYTES);
-        for spelling in [Some(whole), token].into_iter().flatten().flat_map(spellings) {
+        // A server may print a secret of several lines, such as a key file, line by line. The first and last line of such a
+        // file only name its kind.
+        let is_content = |line: &&str| line.len() >= MIN_SECRET_BYTES && !line.starts_with("-----");
+        let lines = whole.lines().map(str::trim).filter(is_content).filter(|line| *line != whole);
+        for spelling in [Some(whole), token].into_iter().flatten().chain(lines).flat_map(spellings) {
             if !secrets.spellings.contains(&spelling) {
                 secrets.spellings.push(spelling);
             }
@@ -180,6 +184,15 @@ fn spellings(secret: &str) -> [String; 3] {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn each_line_of_a_secret_is_one() {
+        let key = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\nBKcwggSjAgEA\n-----END PRIVATE KEY-----";
+        let redactor = Redactor::new([Secret::new(key)]);
+        assert_eq!(redactor.redact("key: MIIEvQIBADANBg"), "key: [secret]");
+        assert_eq!(redactor.redact("-----BEGIN PRIVATE KEY-----"), "-----BEGIN PRIVATE KEY-----");
+        assert_eq!(redactor.redact(key), "[secret]");
+    }
 
     #[test]
     fn a_secret_is_redacted_in_text_and_in_json_at_any_depth() {

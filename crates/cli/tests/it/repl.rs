@@ -83,7 +83,8 @@ fn lists_help_and_readable_json_are_printed() {
 }
 
 fn terminal(person: &Person, server: &Server) -> Terminal {
-    let line = format!("{} repl s --mcp '{}'", env!("CARGO_BIN_EXE_wharf"), server.mcp());
+    // In place of the shell, which would end by the Ctrl-C that the repl survives.
+    let line = format!("exec {} repl s --mcp '{}'", env!("CARGO_BIN_EXE_wharf"), server.mcp());
     let mut command = on_terminal(&line);
     command.env("HOME", person.path("home")).current_dir(person.path("project"));
     Terminal::start(command)
@@ -149,6 +150,7 @@ fn the_history_is_private_and_has_no_secrets() {
     repl.wait_for("s> ");
     repl.write("\u{1b}[A\u{1b}[A\n");
     repl.wait_for("3\r\n");
+    repl.wait_for("s> ");
     repl.write("\u{4}");
     repl.ended();
 }

@@ -24,6 +24,8 @@ const MAX_PAGES: usize = 10;
 /// A longer cursor is not one.
 const MAX_CURSOR_BYTES: usize = 4096;
 /// How much of an error's text is shown.
+/// The name of the newest version.
+const LATEST: &str = "latest";
 const MAX_MESSAGE_CHARS: usize = 200;
 
 /// A registry of servers.
@@ -154,12 +156,16 @@ impl Registry {
     /// # Errors
     /// If the registry does not have it, or gives no answer.
     pub async fn server(&self, name: &str, version: Option<&str>) -> Result<RegistryServer, RegistryError> {
-        let version = percent::encode(version.unwrap_or("latest"));
-        let answer = self.get(&format!("/v0.1/servers/{}/versions/{version}", percent::encode(name))).await?;
+        let wanted = percent::encode(version.unwrap_or(LATEST));
+        let answer = self.get(&format!("/v0.1/servers/{}/versions/{wanted}", percent::encode(name))).await?;
         let server = RegistryServer::from_response(&answer).map_err(RegistryError::Malformed)?;
         if server.name != name {
             let given: String = server.name.chars().take(MAX_MESSAGE_CHARS).collect();
             return Err(RegistryError::Malformed(format!("it is about another server, `{given}`")));
+        }
+        if version.is_some_and(|version| version != LATEST && version != server.version) {
+            let given: String = server.version.chars().take(MAX_MESSAGE_CHARS).collect();
+            return Err(RegistryError::Malformed(format!("it is about another version, `{given}`")));
         }
         Ok(server)
     }

@@ -136,24 +136,30 @@ impl Inputs {
         references: &mut Vec<String>,
     ) -> Result<String, NoValue> {
         let mut text = String::new();
+        // The registry's text, escaped as a whole: `$` and `{` of adjacent pieces would be a reference together.
+        let mut plain = String::new();
         for piece in &template.0 {
             let index = match piece {
-                Piece::Text(plain) => {
-                    text.push_str(&literal(plain));
+                Piece::Text(piece) => {
+                    plain.push_str(piece);
                     continue;
                 }
                 Piece::Input(index) => *index,
             };
             let input = &self.0[index];
             match (values.get(&input.name), &input.default) {
-                (Some(value), _) => text.push_str(value),
+                (Some(value), _) => {
+                    text.push_str(&literal(&std::mem::take(&mut plain)));
+                    text.push_str(value);
+                }
                 (None, _) if !input.is_required => return Err(NoValue::Optional),
-                (None, Some(default)) if !input.is_secret => text.push_str(&literal(default)),
+                (None, Some(default)) if !input.is_secret => plain.push_str(default),
                 (None, _) if input.is_secret || input.role == InputRole::Variable => {
                     let variable = match input.role {
                         InputRole::Variable => input.name.clone(),
                         _ => variable_name(&input.name),
                     };
+                    text.push_str(&literal(&std::mem::take(&mut plain)));
                     text.push_str("${");
                     text.push_str(&variable);
                     text.push('}');
@@ -162,6 +168,7 @@ impl Inputs {
                 (None, _) => return Err(NoValue::Missing(index)),
             }
         }
+        text.push_str(&literal(&plain));
         Ok(text)
     }
 }

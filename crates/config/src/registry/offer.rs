@@ -8,6 +8,7 @@ use super::inputs::{Input, InputRole, Inputs, NoValue, Template};
 use super::package::{Runtime, brief, runnable};
 use super::server_json::{RawInput, RawPackage, RawRemote, RegistryServer};
 use crate::address;
+use crate::expand::literal;
 use crate::server::TransportKind;
 
 /// One way to use a server: a package, or a remote server.
@@ -125,11 +126,21 @@ fn arguments(raw: &[RawInput], inputs: &mut Inputs) -> Result<Vec<Argument>, Str
             let has_value =
                 input.value.is_some() || input.is_required || input.default.is_some() || input.value_hint.is_some();
             let value = has_value.then(|| inputs.template(input, InputRole::Argument));
-            Ok(Argument { flag: Some(flag), value })
+            Ok(Argument { flag: Some(literal(&flag)), value })
         }
         Some(other) => Err(format!("has an argument of an unknown kind: `{}`", brief(other))),
     };
     raw.iter().map(read).collect()
+}
+
+const NOT_ENCRYPTED: &str = "is not at an https:// URL";
+
+/// Checks that a URL is encrypted or local.
+fn check_remote_url(url: &str) -> Result<(), String> {
+    address::check_url(url).map_err(|_| "has an invalid URL")?;
+    let uri: http::Uri = url.parse().map_err(|_| "has an invalid URL")?;
+    let is_local = uri.host().is_some_and(wharf_io::address::is_loopback_host);
+    if uri.scheme_str() == Some("https") || is_local { Ok(()) } else { Err(NOT_ENCRYPTED.to_owned()) }
 }
 
 fn of_remote(remote: &RawRemote) -> Result<Offer, String> {
@@ -140,13 +151,11 @@ fn of_remote(remote: &RawRemote) -> Result<Offer, String> {
     };
     let mut inputs = Inputs::default();
     let url = inputs.parts(&remote.url, &remote.variables, false);
-    let is_local =
-        ["http://127.0.0.1", "http://localhost", "http://[::1]"].iter().any(|local| remote.url.starts_with(local));
-    if !remote.url.starts_with("https://") && !is_local && !remote.url.starts_with('{') {
-        return Err("is not at an https:// URL".to_owned());
-    }
-    if inputs.0.is_empty() {
-        address::check_url(&remote.url).map_err(|_| "has an invalid URL")?;
+    // With the defaults of its inputs. What a user has to provide is the user's decision, but not the scheme before it.
+    match inputs.text(&url, &BTreeMap::new(), &mut Vec::new()) {
+        Ok(url) if !url.contains("${") => check_remote_url(&url)?,
+        _ if remote.url.starts_with("https://") || remote.url.starts_with('{') => {}
+        _ => return Err(NOT_ENCRYPTED.to_owned()),
     }
     let mut headers = Vec::new();
     for header in &remote.headers {

@@ -101,7 +101,8 @@ fn split_version(text: &str) -> (&str, Option<&str>) {
 }
 
 fn origin(server: &RegistryServer, registry: &str) -> Vec<String> {
-    let mut lines = vec![format!("{} {}: {}", server.name, server.version, term::name(&server.description))];
+    let mut lines =
+        vec![format!("{} {}: {}", server.name, term::name(&server.version), term::name(&server.description))];
     if server.status == LifecycleStatus::Deprecated {
         let why = server.status_message.as_ref().map(|why| format!(": {}", term::name(why))).unwrap_or_default();
         lines.push(format!("deprecated by its authors{why}"));

@@ -84,15 +84,19 @@ fn has_secret(line: &str, redactor: &Redactor) -> bool {
     if redactor.redact(line) != line {
         return true;
     }
-    let json = line.find('{').and_then(|start| serde_json::from_str::<Value>(&line[start..]).ok());
-    if let Some(value) = json {
+    let words = shlex::split(line).unwrap_or_else(|| line.split_whitespace().map(str::to_owned).collect());
+    let pairs: Vec<(&str, &str)> = words.iter().map(|word| word.split_once('=').unwrap_or(("", word))).collect();
+    if pairs.iter().any(|(name, value)| looks_secret(name, value)) {
+        return true;
+    }
+    let Some(start) = line.find('{') else { return false };
+    if let Ok(value) = serde_json::from_str::<Value>(&line[start..]) {
         return contains_secret("", &value);
     }
-    let words = shlex::split(line).unwrap_or_else(|| line.split_whitespace().map(str::to_owned).collect());
-    words.iter().any(|word| {
-        let (name, value) = word.split_once('=').unwrap_or(("", word));
-        looks_secret(name, value)
-    })
+    // Perhaps it is quoted. What cannot be checked is not stored.
+    let objects: Vec<&str> = pairs.iter().map(|(_, value)| *value).filter(|value| value.contains('{')).collect();
+    let is_unsafe = |text: &&str| serde_json::from_str(text).map_or(true, |value: Value| contains_secret("", &value));
+    objects.is_empty() || objects.iter().any(is_unsafe)
 }
 
 fn contains_secret(name: &str, value: &Value) -> bool {
@@ -122,18 +126,23 @@ mod tests {
             "echo text=t0ken-of-the-server",
             "login password=hunter22hunter",
             r#"login {"user": "me", "password": "hunter22hunter"}"#,
+            r#"login password=hunter33hunter data={"a":1}"#,
+            r#"login '{"password":"hunter22hunter"}'"#,
+            r#"login {"password":"hunter22hunter",}"#,
+            r#"login data='{"password":"hunter55hunter"}'"#,
+            r#"add '{"a": 1}'"#,
             " echo text=private",
             "echo text=a\u{7}b",
             "tools",
         ] {
             history.add(line);
         }
-        assert_eq!(history.lines(), ["add a=1 b=2", "tools"]);
+        assert_eq!(history.lines(), ["add a=1 b=2", r#"add '{"a": 1}'"#, "tools"]);
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         let mut other = History::open(Some(&file), Redactor::default());
         other.add("help");
         history.add("prompts");
-        assert_eq!(history.lines(), ["add a=1 b=2", "tools", "help", "prompts"]);
+        assert_eq!(history.lines(), ["add a=1 b=2", r#"add '{"a": 1}'"#, "tools", "help", "prompts"]);
     }
 
     #[test]

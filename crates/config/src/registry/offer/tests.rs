@@ -94,3 +94,37 @@ fn offers_that_cannot_be_used_say_why() {
     npm package p has an option without a name
     ");
 }
+
+#[test]
+fn text_of_the_registry_refers_to_no_variable_in_any_place() {
+    let remote =
+        |value: Value| json!([{"type": "streamable-http", "url": "https://x.example/mcp", "headers": [value]}]);
+    let planned_header = |value: Value| planned(json!([]), remote(value), &[]);
+    let literal = r#"{"type":"http","url":"https://x.example/mcp","headers":{"X":"$${KEY}"}} []"#;
+    let by_value = json!({"name": "X", "value": "${v}", "variables": {"v": {"value": "{KEY}"}}});
+    assert_eq!(planned_header(by_value), literal);
+    let by_default =
+        json!({"name": "X", "value": "${v}", "variables": {"v": {"default": "{KEY}", "isRequired": true}}});
+    assert_eq!(planned_header(by_default), literal);
+    let package = json!([{"registryType": "npm", "identifier": "p", "version": "1.0.0",
+        "packageArguments": [{"type": "named", "name": "-k${KEY}"}]}]);
+    let flag = planned(package, json!([]), &[]);
+    assert!(flag.contains(r#""-k$${KEY}""#) && flag.ends_with("[]"), "{flag}");
+}
+
+#[test]
+fn a_remote_server_is_encrypted_or_local() {
+    for (url, default) in [
+        ("http://x.example/mcp", ""),
+        ("http://localhost.evil.example/mcp", ""),
+        ("http://127.0.0.1.evil.example/mcp", ""),
+        ("http://localhost{x}/mcp", ".evil.example"),
+        ("{x}/mcp", "http://evil.example"),
+    ] {
+        let remote = json!([{"type": "streamable-http", "url": url,
+            "variables": {"x": {"default": default, "isRequired": true}}}]);
+        assert!(planned(json!([]), remote, &[]).contains("is not at an https:// URL"), "{url}");
+    }
+    let local = json!([{"type": "streamable-http", "url": "http://127.0.0.1:9/mcp"}]);
+    assert!(planned(json!([]), local, &[]).contains("127.0.0.1:9"));
+}
