@@ -138,10 +138,15 @@ const scenarios = {
     await page.reload();
     await ready(page);
     seen.reloaded = await status(page);
-    await page.click('.clear');
+    // The address changes first, and the page follows.
+    const clear = async () => {
+      await page.click('.clear');
+      await page.waitForFunction((all) => document.querySelector('[role=status]').innerText === all, seen.all);
+    };
+    await clear();
     await page.selectOption('select[name=category]', 'recursion_limit');
     seen.category = await status(page);
-    await page.click('.clear');
+    await clear();
     const search = async (text) => {
       await page.fill('input[type=search]', text);
       await page.waitForFunction((wanted) => new URLSearchParams(location.hash.slice(1)).get('q') === wanted &&

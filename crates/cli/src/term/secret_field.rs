@@ -134,8 +134,22 @@ pub(super) fn is_secret(name: &str, field: &Value) -> bool {
     if field["format"] == "password" || field["writeOnly"] == true {
         return true;
     }
-    let texts = [Some(name), field["title"].as_str(), field["description"].as_str()];
-    texts.into_iter().flatten().any(names_secret)
+    // A field with few values holds no PIN, whatever its description mentions.
+    let describes_secret = if has_few_values(field) { is_secret_text } else { names_secret };
+    let texts = [Some(name), field["title"].as_str()];
+    texts.into_iter().flatten().any(names_secret) || field["description"].as_str().is_some_and(describes_secret)
+}
+
+fn is_secret_text(text: &str) -> bool {
+    readings(text).iter().any(|words| names_text_secret(words))
+}
+
+/// Whether a field accepts few values: yes or no, or a number in a small range.
+fn has_few_values(field: &Value) -> bool {
+    const MAX_RANGE: f64 = 1_000.0;
+    let is_number = field["type"] == "integer" || field["type"] == "number";
+    let range = field["minimum"].as_f64().zip(field["maximum"].as_f64()).map(|(least, most)| most - least);
+    field["type"] == "boolean" || is_number && range.is_some_and(|range| range < MAX_RANGE)
 }
 
 /// Whether a message asks for a secret. All fields are meant for it then. Short words such as "pin" are too common in
@@ -248,6 +262,16 @@ fn letters(word: &str) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_field_with_few_values_holds_no_pin() {
+        let field = |field: Value| is_secret("pinned", &field);
+        assert!(!field(json!({"type": "boolean", "description": "Pin the message"})));
+        let number = "Your favorite integer (not your pin)";
+        assert!(!field(json!({"type": "integer", "minimum": 1, "maximum": 100, "description": number})));
+        assert!(field(json!({"type": "integer", "minimum": 1000, "maximum": 9999, "description": "Your pin"})));
+        assert!(field(json!({"type": "integer", "description": "Your pin"})));
+    }
 
     #[test]
     fn fields_that_ask_for_secrets_are_recognized() {
