@@ -21,7 +21,7 @@ use crate::term::prompt::is_interactive;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Shows what would be written and asks first. The file before the change is stored beside it. \
-        Variables such as ${TOKEN} stay variables: no secret is written.\n\n\
+        Variables such as ${TOKEN} stay variables. A secret that an entry contains itself is copied.\n\n\
         Examples:\n  wharf export cursor --dry-run\n  wharf export vscode time github\n  wharf export claude-desktop --yes")]
 pub(crate) struct Export {
     /// Host to write for
