@@ -179,7 +179,9 @@ fn the_time_of_a_call_excludes_the_time_of_the_user() {
     std::thread::sleep(std::time::Duration::from_secs(4));
     session.0.write("y\n");
     let seen = session.finish();
-    let time = seen.split("mcp__s__delete {}").nth(1).and_then(|rest| rest.split(['(', ')']).nth(1)).unwrap_or(&seen);
+    // While the call runs, the live display names it too; only the line of the finished call begins with a mark.
+    let finished = seen.split('✓').nth(1).unwrap_or_else(|| panic!("{seen}"));
+    let time = finished.split(['(', ')']).nth(1).unwrap_or_else(|| panic!("{seen}"));
     let millis = match time.split_once(' ').unwrap_or_else(|| panic!("{seen}")) {
         (number, "s") => number.parse::<f64>().unwrap() * 1000.0,
         (number, _) => number.parse().unwrap(),
