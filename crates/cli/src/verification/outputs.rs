@@ -60,6 +60,10 @@ impl OutputFile {
         if path.is_dir() {
             return Ok(Self { path: path.to_owned(), target: Target::InspectLogs });
         }
+        if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+            let message = format!("--output {}: there is no such directory", path.display());
+            return Err(usage_error(message, Some("create it first")));
+        }
         let format = Format::of(path)
             .map_err(|error: UnknownFormat| usage_error(format!("--output {}: {error}", path.display()), None))?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::json;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::default_provider;
@@ -117,36 +115,20 @@ async fn a_lost_session_is_replaced_on_the_pooled_tls_connections() {
     }
 }
 
-/// The median of an odd number of durations.
-fn median(mut durations: Vec<Duration>) -> Duration {
-    durations.sort();
-    durations[durations.len() / 2]
-}
-
 #[tokio::test]
-async fn replacing_a_lost_session_is_faster_than_a_new_tls_connection() {
-    const ROUNDS: usize = 15;
+async fn replacing_a_lost_session_reuses_the_tls_connection() {
     let add = json(json!({"a": 1, "b": 2}));
     let server = secure("name.test", &["h2"]);
     let session = session(Http::new("https://name.test/mcp", options(server.http.clone())).unwrap());
-    let mut replaced = Vec::new();
-    let mut full = Vec::new();
-    for _ in 0..ROUNDS {
+    for round in 1..=3 {
         // A closed session starts fresh: HTTP client, TLS handshake, session.
         soon(session.close()).await;
-        let handshakes = server.handshakes.load(Ordering::Relaxed);
-        let start = Instant::now();
         assert_eq!(result_text(soon(session.call("add", &add)).await), "3");
-        full.push(start.elapsed());
-        assert_eq!(server.handshakes.load(Ordering::Relaxed), handshakes + 1);
+        assert_eq!(server.handshakes.load(Ordering::Relaxed), round);
         server.router.forget_sessions().await;
-        let start = Instant::now();
         assert_eq!(result_text(soon(session.call("add", &add)).await), "3");
-        replaced.push(start.elapsed());
-        assert_eq!(server.handshakes.load(Ordering::Relaxed), handshakes + 1);
+        assert_eq!(server.handshakes.load(Ordering::Relaxed), round, "no second handshake");
     }
-    let (replaced, full) = (median(replaced), median(full));
-    assert!(replaced < full, "{replaced:?} against {full:?}");
     soon(session.close()).await;
 }
 

@@ -48,6 +48,8 @@ struct Totals {
     /// Passed, failed and unscored units, by scorer.
     scores: BTreeMap<String, [u64; 3]>,
     usage: BTreeMap<String, Usage>,
+    /// Time of the requests and calls of all trials.
+    millis: u64,
 }
 
 /// Returns the logs of a run, one per answering model.
@@ -116,8 +118,11 @@ impl InspectLog {
     }
 
     fn head(&self, run: &RunSummary) -> Value {
-        let Totals { samples, epochs, questions, scores, usage, .. } = &self.totals;
+        let Totals { samples, epochs, questions, scores, usage, millis, .. } = &self.totals;
         let created = iso(run.created, ':');
+        // The store does not know when a model's last trial ended, and the viewer shows `NaN` without an end. The time
+        // of the requests is the one that can be compared: how many ran at once does not change it.
+        let completed = iso(run.created.saturating_add_unsigned(millis / 1000), ':');
         let id = log_id(run, &self.model);
         let model = model_name(&self.identity);
         let scorers: Vec<Value> = scores.keys().map(|name| json!({"name": name})).collect();
@@ -147,7 +152,7 @@ impl InspectLog {
             },
             "plan": {"name": "plan", "steps": [], "config": {}},
             "results": {"total_samples": samples, "completed_samples": samples, "scores": results},
-            "stats": {"started_at": created, "completed_at": "", "model_usage": usage},
+            "stats": {"started_at": created, "completed_at": completed, "model_usage": usage},
         })
     }
 }
@@ -165,6 +170,7 @@ impl Totals {
         }
         if self.last_trial.is_new(&unit.trial) {
             self.samples += 1;
+            self.millis = self.millis.saturating_add(unit.millis);
             *self.usage.entry(model_name(&unit.model)).or_default() += unit.usage;
         }
         if let Some(judge) = &unit.judge {

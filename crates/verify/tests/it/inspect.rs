@@ -25,6 +25,7 @@ async fn a_log_has_a_sample_per_trial_and_a_score_per_judge() {
     let result = |trial: &Trial, place: usize| {
         let question = usize::from(trial.question.as_str() != "question-1");
         let mut unit = unit_result(trial, &trial.units[place].id, verdicts[question][place]);
+        unit.millis = 2500;
         unit.reason = (question == 1).then(|| "the server was missing".to_owned());
         unit.trace = serde_json::from_value(json!([
             {"role": "assistant", "content": "", "thinking": {"thinking": "Hm."},
@@ -69,6 +70,10 @@ async fn a_log_has_a_sample_per_trial_and_a_score_per_judge() {
     assert_eq!((&scores[1]["metrics"]["accuracy"]["value"], &scores[1]["unscored_samples"]), (&json!(0.0), &json!(1)));
     assert_eq!(log["results"]["total_samples"], json!(2));
     assert_eq!(log["stats"]["model_usage"]["scripted/scripted"]["input_tokens"], json!(120), "an answer counts once");
+    // The viewer shows the difference as the duration; without an end it shows `NaN`.
+    let second_of = |time: &str| log["stats"][time].as_str().unwrap()[17..19].parse::<u64>().unwrap();
+    assert_eq!((60 + second_of("completed_at") - second_of("started_at")) % 60, 5, "the time of a trial counts once");
+    assert_eq!(first["total_time"], json!(2.5));
 }
 
 #[tokio::test]

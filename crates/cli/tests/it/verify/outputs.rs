@@ -36,7 +36,11 @@ fn every_format_holds_every_result() {
 #[test]
 fn an_output_that_cannot_be_written_is_an_error_before_the_run() {
     let person = Person::new();
-    for (output, expected) in [("r.xlsx", "unknown format `xlsx`"), ("no/such/r.csv", "is not a directory")] {
+    for (output, expected) in [
+        ("r.xlsx", "unknown format `xlsx`"),
+        ("no/such/r.csv", "is not a directory"),
+        ("logs/", "there is no such directory"),
+    ] {
         let ran = quickstart(&person, &["--output", output]);
         assert_eq!(ran.code, 2);
         assert!(ran.err.contains(expected), "{}", ran.err);

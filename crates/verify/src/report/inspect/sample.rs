@@ -68,6 +68,7 @@ pub(super) fn sample(units: &[Arc<UnitResult>], questions: &Questions) -> Value 
         "store": {},
         "events": [],
         "model_usage": usage,
+        "total_time": seconds,
         "working_time": seconds,
         "attachments": {},
     });
