@@ -158,13 +158,14 @@ mod tests {
             ("10.1.2.3", NetworkZone::Private),
             ("172.31.0.1", NetworkZone::Private),
             ("192.168.0.1", NetworkZone::Private),
-            ("169.254.169.254", NetworkZone::Private),
-            ("::ffff:169.254.169.254", NetworkZone::Private),
+            ("169.254.169.254", NetworkZone::LinkLocal),
+            ("::ffff:169.254.169.254", NetworkZone::LinkLocal),
             ("100.64.0.1", NetworkZone::Private),
             ("198.18.0.1", NetworkZone::Private),
             ("224.0.0.1", NetworkZone::Private),
             ("255.255.255.255", NetworkZone::Private),
-            ("fe80::1", NetworkZone::Private),
+            ("fe80::1", NetworkZone::LinkLocal),
+            ("fd00:ec2::254", NetworkZone::LinkLocal),
             ("fd00::1", NetworkZone::Private),
             ("fec0::1", NetworkZone::Private),
             ("ff02::1", NetworkZone::Private),
@@ -203,6 +204,8 @@ mod tests {
         assert_eq!(refusal("https://10.0.0.1/x", NetworkZone::Private), None);
         assert!(refusal("http://10.0.0.1/x", NetworkZone::Private).is_some());
         assert!(refusal("https://127.0.0.1/x", NetworkZone::Private).is_some());
+        assert!(refusal("https://169.254.169.254/latest", NetworkZone::Private).is_some());
+        assert!(refusal("https://[fd00:ec2::254]/latest", NetworkZone::Private).is_some());
         assert_eq!(refusal("http://127.0.0.1:8080/x", NetworkZone::Loopback), None);
     }
 

@@ -1,4 +1,4 @@
-//! Where an address is: on the public internet, in a private network, or on this machine.
+//! Where an address is: on the public internet, in a private network, on the local link, or on this machine.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,6 +9,9 @@ pub enum NetworkZone {
     Public,
     /// A private network.
     Private,
+    /// The local link, where the metadata service of a cloud gives out credentials. A server of the private network may
+    /// not refer to it.
+    LinkLocal,
     /// This machine.
     Loopback,
 }
@@ -26,7 +29,6 @@ impl NetworkZone {
 fn of_v4(address: Ipv4Addr) -> NetworkZone {
     let [a, b, c, _] = address.octets();
     let is_private = address.is_private()
-        || address.is_link_local()
         || address.is_broadcast()
         || address.is_documentation()
         || address.is_multicast()
@@ -37,6 +39,7 @@ fn of_v4(address: Ipv4Addr) -> NetworkZone {
         || (a == 192 && b == 0 && c == 0);
     match address {
         _ if address.is_loopback() || address.is_unspecified() => NetworkZone::Loopback,
+        _ if address.is_link_local() => NetworkZone::LinkLocal,
         _ if is_private => NetworkZone::Private,
         _ => NetworkZone::Public,
     }
@@ -53,6 +56,9 @@ fn of_v6(address: Ipv6Addr) -> NetworkZone {
             of_v4(embedded(high, low))
         }
         [0x2001, 0 | 0xdb8, ..] | [0x64, 0xff9b, 1, ..] => NetworkZone::Private,
+        [first, ..] if first & 0xffc0 == 0xfe80 => NetworkZone::LinkLocal,
+        // EC2 has its metadata service here.
+        [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254] => NetworkZone::LinkLocal,
         // Only these are global unicast addresses.
         [first, ..] if first & 0xe000 == 0x2000 => NetworkZone::Public,
         _ => NetworkZone::Private,

@@ -16,3 +16,11 @@ pub(crate) fn harden() {
     }
     close_descriptors_on_exec();
 }
+
+/// Lets a write over the limit of file sizes (`ulimit -f`) fail, as on a full disk, instead of ending the process: a run
+/// that cannot be saved stops in order. Needs a runtime.
+pub(crate) fn survive_file_size_limit() {
+    let signal = rustix::process::Signal::XFSZ.as_raw();
+    // The handler stays after its receiver is gone. Children get the default again.
+    let _ = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::from_raw(signal));
+}

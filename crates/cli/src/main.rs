@@ -79,6 +79,10 @@ fn main() -> ExitCode {
             return Exit::Failed.into();
         }
     };
+    {
+        let _runtime = runtime.enter();
+        hardening::survive_file_size_limit();
+    }
     // The runtime ends before this function returns, and every open session with it: no child outlives us.
     let exit = runtime.block_on(work);
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));

@@ -1,6 +1,6 @@
 //! What a run leaves behind when it fails: sessions, stored outputs, and the error that is reported.
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use serde_json::json;
 use wharf_testkit::models::Turn;
 use wharf_testkit::{Script, Step};
@@ -70,7 +70,7 @@ fn stored_outputs_of_a_killed_run_are_removed_by_the_next_one() {
 
 #[test]
 fn a_run_whose_checkpoint_cannot_be_written_stops_before_the_next_model_request() {
-    for optional in [false, true] {
+    for (optional, too_large) in [(false, false), (true, false), (false, true), (true, true)] {
         let script = Script::good()
             .any_tool("slow")
             .on_call("slow", [Step::Touch("$/called".into()), Step::Wait(1500), Step::Text("done".into())]);
@@ -87,7 +87,14 @@ fn a_run_whose_checkpoint_cannot_be_written_stops_before_the_next_model_request(
         provider.env(&mut command);
         let child = command.spawn().unwrap();
         until("the tool to be called", || server.path().join("called").exists());
-        std::fs::remove_dir_all(&folder).unwrap();
+        if too_large {
+            // As `ulimit -f` does: the next write raises SIGXFSZ.
+            let pid = Pid::from_raw(child.id().cast_signed());
+            let limit = Rlimit { current: Some(1), maximum: None };
+            prlimit(pid, Resource::Fsize, limit).unwrap();
+        } else {
+            std::fs::remove_dir_all(&folder).unwrap();
+        }
         let output = crate::run_output(&child.wait_with_output().unwrap());
         let shown: serde_json::Value = serde_json::from_str(&output.out).unwrap();
         let requests = provider.models.bodies().len();
