@@ -100,10 +100,11 @@ impl Default for Limits {
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = |max| if max == 1 { "" } else { "s" };
         match self {
-            Self::ModelCalls { max } => write!(f, "the limit of {max} turns"),
-            Self::ToolCalls { max } => write!(f, "the limit of {max} tool calls"),
-            Self::PerTool { name, max } => write!(f, "the limit of {max} calls of {name}"),
+            Self::ModelCalls { max } => write!(f, "the limit of {max} turn{}", plural(*max)),
+            Self::ToolCalls { max } => write!(f, "the limit of {max} tool call{}", plural(*max)),
+            Self::PerTool { name, max } => write!(f, "the limit of {max} call{} of {name}", plural(*max)),
             Self::Tokens { max } => write!(f, "the limit of {max} tokens"),
             Self::Cost { max } => write!(f, "the limit of ${max}"),
             Self::Time { seconds } => write!(f, "the limit of {seconds} s"),

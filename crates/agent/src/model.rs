@@ -54,6 +54,8 @@ pub struct Capabilities {
     pub result_images: bool,
     /// Prompt caching that must be requested.
     pub prompt_caching: bool,
+    /// Prompt caching without a request.
+    pub automatic_caching: bool,
 }
 
 /// One request to a model.

@@ -124,7 +124,10 @@ impl Scripted {
             }
             Script::Prompts(prompts) => (turns_for(prompts, messages)?, responses),
         };
-        let message = || format!("all {} turns of the script are used", turns.len());
+        let message = || match turns.len() {
+            1 => "the only turn of the script is used".to_owned(),
+            count => format!("all {count} turns of the script are used"),
+        };
         let over = || ModelError::new(ModelErrorKind::Exhausted, message());
         Ok(turns.get(number).ok_or_else(over)?.response(number + 1, &self.name))
     }
@@ -182,6 +185,7 @@ impl Model for Scripted {
             thinking: true,
             result_images: true,
             prompt_caching: true,
+            automatic_caching: false,
             structured_output: false,
         }
     }

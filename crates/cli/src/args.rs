@@ -1,6 +1,7 @@
 //! The command line: every command, in the order in which the help lists them.
 
 use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap_complete::{ArgValueCandidates, CompletionCandidate};
 
 use crate::commands::add::{Add, AddJson};
 use crate::commands::approve::Approve;
@@ -25,6 +26,7 @@ use crate::commands::run::Run;
 use crate::commands::search::Search;
 use crate::commands::tools::Tools;
 use crate::commands::verify::Verify;
+use crate::complete;
 use crate::globals::{self, Globals};
 use crate::term;
 
@@ -119,6 +121,16 @@ pub(crate) enum Command {
 /// lists only the global options that apply to it.
 pub(crate) fn command() -> clap::Command {
     globals::hide_inapplicable(Cli::command())
+}
+
+/// Returns the command line for shell completion.
+pub(crate) fn completed_command() -> clap::Command {
+    let root = command();
+    let names = complete::command_names(&root);
+    let with_names = |argument: clap::Arg| {
+        argument.add(ArgValueCandidates::new(move || names.iter().map(CompletionCandidate::new).collect()))
+    };
+    complete::without_options(root.mut_subcommand("man", |man| man.mut_arg("command", with_names)))
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

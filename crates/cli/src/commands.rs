@@ -27,5 +27,6 @@ pub(crate) mod run;
 pub(crate) mod search;
 mod server_row;
 pub(crate) mod switch;
+mod tool_lookup;
 pub(crate) mod tools;
 pub(crate) mod verify;

@@ -43,8 +43,7 @@ pub(crate) fn print_status(status: &ServerStatus, globals: &Globals) {
             print_hint(access_hint(error).or_else(|| hints::for_error(error, remote)));
         }
         Some(error) => {
-            let cause = crash_cause(error).map(|line| format!("; stderr: {line}")).unwrap_or_default();
-            term::warning(&format!("{name}: {state}: {reason}{cause}"));
+            term::warning(&format!("{name}: {state}: {}", reason_with_cause(status).unwrap_or_default()));
             print_hint(access_hint(error).or_else(|| hints::for_error(error, remote)));
         }
     }
@@ -56,6 +55,13 @@ fn print_hint(hint: Option<String>) {
     }
 }
 
+/// Returns why a server is not connected, with its own reason on stderr.
+pub(crate) fn reason_with_cause(status: &ServerStatus) -> Option<String> {
+    let reason = status.reason.as_ref()?;
+    let cause = status.error().and_then(crash_cause).map(|line| format!("; stderr: {line}"));
+    Some(format!("{reason}{}", cause.unwrap_or_default()))
+}
+
 /// Returns the line on a server's stderr that says why it failed, shortened.
 pub(crate) fn crash_cause(failed: &CallError) -> Option<String> {
     failed.evidence.cause().map(|line| term::brief(line, CAUSE_CHARS))
@@ -64,11 +70,11 @@ pub(crate) fn crash_cause(failed: &CallError) -> Option<String> {
 /// Returns what the server wrote before it failed: why, and its last lines.
 fn evidence_lines(failed: &CallError) -> Vec<QuotedLine> {
     let Evidence { stderr, noise, .. } = &failed.evidence;
-    let quoted = |source, line: &str| QuotedLine { source, text: line.to_owned() };
     if stderr.is_empty() {
-        return noise.iter().map(|line| quoted("stdout", line)).collect();
+        return noise.iter().map(|line| QuotedLine::new("stdout", line)).collect();
     }
-    failed.evidence.explaining_lines(QUOTED_LINES).into_iter().map(|line| quoted("stderr", line)).collect()
+    let lines = failed.evidence.explaining_lines(QUOTED_LINES);
+    lines.into_iter().map(|line| QuotedLine::new("stderr", line)).collect()
 }
 
 /// What a command acts on. `--json` prints it first.

@@ -58,7 +58,7 @@ pub(crate) fn for_error(failed: &CallError, remote: bool) -> Option<String> {
     if remote {
         return for_remote(failed);
     }
-    for_missing_variables(failed).or_else(|| for_local(&failed.kind, failed.evidence.noise.is_some()))
+    for_missing_variables(failed).or_else(|| for_local(failed))
 }
 
 /// Returns how to pass variables that a server may have failed without. Servers inherit few, so that they see no secrets.
@@ -76,8 +76,8 @@ fn for_missing_variables(failed: &CallError) -> Option<String> {
     ))
 }
 
-fn for_local(kind: &CallErrorKind, has_noise: bool) -> Option<String> {
-    let hint = match kind {
+fn for_local(failed: &CallError) -> Option<String> {
+    let hint = match &failed.kind {
         CallErrorKind::Connect(ConnectErrorKind::Spawn(reason)) => match &**reason {
             SpawnError::NotFound(command) if command.contains(['~', '$', '=', '&', '|']) => {
                 "commands run without a shell: write paths in full and pass variables with --env"
@@ -86,9 +86,11 @@ fn for_local(kind: &CallErrorKind, has_noise: bool) -> Option<String> {
             SpawnError::NotExecutable(_) => "is it a program? A script needs a `#!` line and `chmod +x`",
             _ => return None,
         },
-        CallErrorKind::Connect(ConnectErrorKind::Timeout(_)) if has_noise => {
+        CallErrorKind::Connect(ConnectErrorKind::Timeout(_)) if failed.evidence.noise.is_some() => {
             "it writes text to stdout, where only messages belong: does the command start an MCP server over stdio?"
         }
+        // It has said why.
+        CallErrorKind::Connect(ConnectErrorKind::Ended(_)) if failed.evidence.cause().is_some() => return None,
         CallErrorKind::Connect(ConnectErrorKind::Ended(_)) => "run its command by hand to see why it exits",
         CallErrorKind::Connect(ConnectErrorKind::Timeout(_)) => {
             "a first start may download packages; start it once by hand, or raise the limit with --connect-timeout SECONDS"
@@ -148,7 +150,7 @@ fn for_remote(failed: &CallError) -> Option<String> {
         },
         CallErrorKind::Http(status) if status.refused() => return None,
         CallErrorKind::Http(_) => CHECK_BEFORE_REPEATING,
-        other => return for_local(other, false),
+        _ => return for_local(failed),
     };
     Some(hint.to_owned())
 }

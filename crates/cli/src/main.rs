@@ -28,6 +28,7 @@ mod one_shot;
 mod output_file;
 mod program;
 mod sampling;
+mod schema_kind;
 mod server_log;
 mod signature;
 mod term;
@@ -58,7 +59,7 @@ fn main() -> ExitCode {
         demo_server::serve().boxed_local()
     } else {
         // Answers a shell's completion request and exits, if this is one.
-        CompleteEnv::with_factory(args::command).var(complete::VARIABLE).complete();
+        CompleteEnv::with_factory(args::completed_command).var(complete::VARIABLE).complete();
         // The help has colors, too.
         Color::Auto.write_global();
         let parsed = args::command().try_get_matches().and_then(|matches| {
@@ -92,9 +93,14 @@ fn main() -> ExitCode {
 
 /// Prints the help, the version, or why the arguments are invalid.
 fn invalid_arguments(error: &clap::Error) -> ExitCode {
-    let _ = error.print();
     // What follows `--` belongs to a server.
     let is_json = std::env::args_os().skip(1).take_while(|word| word != "--").any(|word| word == "--json");
+    if is_json && error.kind() == clap::error::ErrorKind::DisplayVersion {
+        let version = serde_json::json!({"version": 1, "name": "wharf", "release": env!("WHARF_VERSION")});
+        let _ = writeln!(std::io::stdout(), "{version}");
+        return ExitCode::SUCCESS;
+    }
+    let _ = error.print();
     if error.use_stderr() && is_json {
         let text = error.render().to_string();
         let mut paragraphs = text.split("\n\n").map(str::trim);

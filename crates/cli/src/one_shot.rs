@@ -3,7 +3,8 @@
 use wharf::fleet::{Fleet, ServerState, ServerStatus};
 use wharf::{Session, SessionStatus};
 
-use crate::config::{FleetLifetime, ServerSelection, Setup, dispatcher};
+use crate::config::{FleetLifetime, Paths, ServerSelection, Setup, dispatcher};
+use crate::error::UsageError;
 use crate::exit::Exit;
 use crate::failure::{self, Failure, Subject};
 use crate::globals::Globals;
@@ -17,13 +18,38 @@ pub(crate) async fn run(
     selection: ServerSelection<'_>,
     work: impl AsyncFnOnce(&Fleet) -> Exit,
 ) -> Exit {
+    run_opened(globals, selection, |setup| setup.open(selection, FleetLifetime::OneShot), work).await
+}
+
+/// Like [`run`], for commands that show the servers' tools.
+pub(crate) async fn run_to_list(
+    globals: &Globals,
+    selection: ServerSelection<'_>,
+    work: impl AsyncFnOnce(&Fleet) -> Exit,
+) -> Exit {
+    let open = |setup: &Setup| setup.open_to_list(selection, FleetLifetime::OneShot);
+    run_opened(globals, selection, open, async |fleet| {
+        if let Ok(paths) = Paths::find(globals) {
+            completion_cache::store_tools(&paths, fleet);
+        }
+        work(fleet).await
+    })
+    .await
+}
+
+async fn run_opened(
+    globals: &Globals,
+    selection: ServerSelection<'_>,
+    open: impl FnOnce(&Setup) -> Result<Fleet, UsageError>,
+    work: impl AsyncFnOnce(&Fleet) -> Exit,
+) -> Exit {
     let opened = async {
         let setup = Setup::load_for(globals, selection).await?;
         if selection == ServerSelection::All {
             dispatcher::print_problems(&setup);
         }
-        let fleet = setup.open(selection, FleetLifetime::OneShot)?;
-        Ok((setup, fleet))
+        let fleet = open(&setup)?;
+        Ok::<_, UsageError>((setup, fleet))
     };
     let (setup, fleet) = match opened.await {
         Ok(opened) => opened,
@@ -31,7 +57,6 @@ pub(crate) async fn run(
     };
     guarded(&fleet, async {
         StartupDisplay::watch(&fleet, globals.quiet).await;
-        completion_cache::store(&setup.paths, &fleet);
         let is_missing_one = selection == ServerSelection::All && !setup.missing(false).is_empty();
         work(&fleet).await.max(if is_missing_one { Exit::Usage } else { Exit::Done })
     })

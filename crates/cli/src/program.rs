@@ -1,11 +1,14 @@
 //! Finding a command as the system would, and what to install if it is missing.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use wharf::fleet::{Scope, Server, TransportConfig};
 use wharf::search_folders;
+
+use crate::env;
 
 /// The result of searching for a command.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,6 +38,33 @@ pub(crate) fn find(command: &str, path: Option<&OsStr>, folder: &Path) -> Progra
         Some(named) if find(&named, path, folder) == Program::Missing => Program::NoInterpreter(file.clone(), named),
         _ => Program::Found(file.clone()),
     }
+}
+
+/// The command of a server that is not installed.
+pub(crate) struct MissingCommand {
+    pub(crate) command: String,
+    /// How to install it.
+    pub(crate) hint: String,
+}
+
+/// Returns the command of a server if this machine does not have it.
+pub(crate) fn missing_command(server: &Server, project: &Path) -> Option<MissingCommand> {
+    let TransportConfig::Stdio(stdio) = &server.transport else { return None };
+    // A command that depends on a variable cannot be found yet.
+    if stdio.command.contains("${") || stdio.env.contains_key("PATH") {
+        return None;
+    }
+    let environment = env::for_servers();
+    let path: Option<OsString> = environment.get("PATH").map(Into::into);
+    // A project's relative command refers to its root.
+    let folder = match &stdio.cwd {
+        _ if server.scope == Scope::Project => project.to_owned(),
+        Some(cwd) => cwd.clone(),
+        None => std::env::current_dir().unwrap_or_else(|_| "/".into()),
+    };
+    let is_missing = find(&stdio.command, path.as_deref(), &folder) == Program::Missing;
+    let hint = || install_hint(&stdio.command, path.as_deref());
+    is_missing.then(|| MissingCommand { command: stdio.command.clone(), hint: hint() })
 }
 
 fn is_executable(file: &Path) -> bool {

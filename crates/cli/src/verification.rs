@@ -5,6 +5,7 @@ pub(crate) mod comparison_table;
 mod display;
 pub(crate) mod engine;
 pub(crate) mod failures;
+pub(crate) mod key_watch;
 pub(crate) mod outputs;
 pub(crate) mod participants;
 pub(crate) mod planning;

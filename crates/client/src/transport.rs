@@ -188,6 +188,10 @@ pub trait PeerHandle: Send + Sync + 'static {
         Box::pin(std::future::ready(()))
     }
 
+    /// Reports that the far end waits for an answer that it will not get, so that [`close`](Self::close) need not wait for
+    /// it to terminate by itself.
+    fn hurry(&self) {}
+
     /// Terminates the far end immediately.
     fn abandon(&self) {}
 

@@ -516,7 +516,7 @@ impl Inner {
             if settings.protocol == wharf_client::ProtocolMode::Auto { options.protocol } else { settings.protocol };
         options.deadlines.total = settings.timeout.or(options.deadlines.total);
         options.deadlines.connect = settings.connect_timeout.unwrap_or(options.deadlines.connect);
-        options.max_description_chars = Some(MAX_DESCRIPTION_CHARS);
+        options.max_description_chars.get_or_insert(MAX_DESCRIPTION_CHARS);
         if let TransportConfig::Http(remote) = &server.transport {
             options.resume = self.options.resume.iter().find(|saved| saved.endpoint() == remote.url).cloned();
         }

@@ -30,6 +30,8 @@ use spawner::Leader;
 pub use spec::{ChildSpec, Grace, GroupWatcher, SpawnError};
 pub use stderr::{LastLines, LineObserver};
 
+/// Time from closing stdin to SIGTERM if the process is known not to end by itself. One that does after all needs less.
+const HURRIED_AFTER_EOF: Duration = Duration::from_millis(200);
 /// How long to wait for a killed process to exit.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Capacity of a pipe. Four times the default, and far below the limit per user even with many servers.
@@ -131,8 +133,20 @@ impl Child {
 
     /// Stops the process, whose stdin the caller has closed: waits, then sends SIGTERM, then SIGKILL.
     pub async fn stop(&self, grace: Grace) -> Exit {
-        if let Ok(exit) = tokio::time::timeout(grace.after_eof, self.exited()).await {
-            return exit;
+        self.stop_hurried(grace, std::future::pending()).await
+    }
+
+    /// Like [`Child::stop`], but does not wait long for the process to end by itself once `hurried` has completed.
+    pub async fn stop_hurried(&self, grace: Grace, hurried: impl Future<Output = ()>) -> Exit {
+        let hurried = async {
+            hurried.await;
+            tokio::time::sleep(HURRIED_AFTER_EOF).await;
+        };
+        tokio::select! {
+            biased;
+            exit = self.exited() => return exit,
+            () = tokio::time::sleep(grace.after_eof) => {}
+            () = hurried => {}
         }
         self.signal(Signal::TERM);
         if let Ok(exit) = tokio::time::timeout(grace.after_term, self.exited()).await {

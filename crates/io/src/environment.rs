@@ -50,6 +50,12 @@ const PACKAGE_SETTINGS: [&str; 24] = [
 /// The prefixes of all variables of the package runners.
 const PACKAGE_PREFIXES: [&str; 3] = ["UV_", "PIP_", "NPM_CONFIG_"];
 
+/// Parts of the names of secrets.
+const SECRET_WORDS: [&str; 8] = ["TOKEN", "KEY", "SECRET", "PASSW", "AUTH", "CREDENTIAL", "USERNAME", "DSN"];
+
+/// What a line says that asks for a variable.
+const ABOUT_VARIABLES: [&str; 5] = ["environment variable", "env var", "not set", "must be set", "must set"];
+
 /// The most names that [`Environment::missing`] returns.
 const MAX_MISSING: usize = 4;
 
@@ -138,8 +144,10 @@ impl Environment {
             let upper = name.to_ascii_uppercase();
             let is_of_runner = || {
                 let is_prefixed = PACKAGE_PREFIXES.iter().any(|prefix| upper.starts_with(prefix));
+                // No download fails without a cache folder or a number of retries.
+                let is_needed = PACKAGE_SETTINGS.contains(&upper.as_str()) || is_secret_like(&upper);
                 // A runner never publishes.
-                self.runs_packages && is_prefixed && !upper.contains("PUBLISH")
+                self.runs_packages && is_prefixed && is_needed && !upper.contains("PUBLISH")
             };
             PROXIES.contains(&upper.as_str()) || is_of_runner()
         };
@@ -162,11 +170,23 @@ fn has_credentials(value: &OsStr) -> bool {
     value.contains('@') || ["token=", "auth=", "key=", "password="].iter().any(|parameter| value.contains(parameter))
 }
 
-/// Whether a line contains a name as a whole word. Short names and lowercase ones are ordinary words.
+/// Whether a line contains a name as a whole word. A name without `_`, such as `DEBUG`, may be an ordinary word: it counts
+/// if it looks like a secret, or if the line is about variables.
 fn names_variable(line: &str, name: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let is_variable_name = name.contains('_') && !name.contains(|c: char| c.is_ascii_lowercase());
-    is_variable_name && line.split(|c| !is_part(c)).any(|word| word == name)
+    let is_uppercase = !name.contains(|c: char| c.is_ascii_lowercase());
+    let is_about_variables = || {
+        let line = line.to_ascii_lowercase();
+        ABOUT_VARIABLES.iter().any(|words| line.contains(words))
+    };
+    is_uppercase
+        && line.split(|c| !is_part(c)).any(|word| word == name)
+        && (name.contains('_') || is_secret_like(name) || is_about_variables())
+}
+
+/// Whether a name in upper case is that of a secret.
+fn is_secret_like(upper: &str) -> bool {
+    SECRET_WORDS.iter().any(|word| upper.contains(word))
 }
 
 /// Returns the folders of a `PATH` in which commands are looked up: the absolute ones.
@@ -251,6 +271,7 @@ mod tests {
             ("PIP_INDEX_URL", "https://me:secret@index.test/simple"),
             ("UV_INDEX_CORP_PASSWORD", "secret"),
             ("UV_PUBLISH_TOKEN", "secret"),
+            ("PIP_DEFAULT_TIMEOUT", "60"),
         ];
         for command in ["uvx", "/opt/bin/npx", "pipx"] {
             let environment = environment(&vars).for_command(command);
@@ -273,10 +294,13 @@ mod tests {
 
     #[test]
     fn a_variable_that_the_process_asks_for_is_missing_if_the_host_has_it() {
-        let environment = environment(&[("API_KEY", "k"), ("EDITOR", "vi"), ("HOME", "/h"), ("MY_API_KEY", "m")]);
+        let vars = [("API_KEY", "k"), ("EDITOR", "vi"), ("HOME", "/h"), ("MY_API_KEY", "m"), ("MYTOKEN", "t")];
+        let environment = environment(&vars);
         let missing = |line: &str| environment.missing(&[line.to_owned()]);
         assert_eq!(missing("error: API_KEY is not set"), ["API_KEY"]);
         assert_eq!(missing("set $MY_API_KEY, or HOME"), ["MY_API_KEY"]);
         assert_eq!(missing("OTHER_API_KEY and XAPI_KEY; EDITOR"), [""; 0]);
+        assert_eq!(missing("MYTOKEN is required"), ["MYTOKEN"]);
+        assert_eq!(missing("the environment variable EDITOR is missing"), ["EDITOR"]);
     }
 }

@@ -159,6 +159,12 @@ fn read(raw: &Json) -> Result<ContentKind, String> {
 }
 
 fn size(base64: &str) -> String {
-    let bytes = base64.len() / 4 * 3;
-    if bytes < 1024 { format!("{bytes} bytes") } else { format!("{} KiB", bytes / 1024) }
+    let padding = base64.len() - base64.trim_end_matches('=').len();
+    let bytes = (base64.len() / 4 * 3).saturating_sub(padding);
+    let tenths = (bytes * 10 + 512) / 1024;
+    match bytes {
+        0..1024 => format!("{bytes} bytes"),
+        1024..10_240 => format!("{}.{} KiB", tenths / 10, tenths % 10),
+        _ => format!("{} KiB", (bytes + 512) / 1024),
+    }
 }

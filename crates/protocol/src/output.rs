@@ -163,10 +163,10 @@ mod tests {
         insta::assert_snapshot!(output.text(), @r"
         a
         b
-        [image, image/png, 3 bytes]
-        [audio, audio/wav, 3 bytes]
+        [image, image/png, 2 bytes]
+        [audio, audio/wav, 2 bytes]
         inside
-        [resource file:///y, 3 bytes]
+        [resource file:///y, 2 bytes]
         [link to https://example.com/z]
         [unreadable block: is of the unknown type `hologram`]
         [unreadable block: `text` is a number, not a string]

@@ -66,7 +66,7 @@ pub use judge_prompt::JUDGE_PROMPT_VERSION;
 pub use model_under_test::{Judge, ModelSettings, ModelUnderTest};
 pub use outcome::{Failure, FailureCategory, FailureGroup, UnitResult, Verdict};
 pub use pipeline::Pipeline;
-pub use plan::{Estimate, Plan, PlanError, PlanInput, Selection, Trial, Trials, Unit};
+pub use plan::{Estimate, Plan, PlanError, PlanInput, Selection, Trial, Trials, Unit, question_needs_judge};
 pub use problem::Problem;
 pub use scenario::Scenario;
 pub use servers::{ServerSet, ToolSets};

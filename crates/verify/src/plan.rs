@@ -330,9 +330,12 @@ fn is_steered(question: &Question) -> bool {
     question.scenario.as_ref().is_some_and(Scenario::needs_steering)
 }
 
-/// Returns whether a judge is needed for the answers to a question.
 fn needs_judge(question: &Question, input: &PlanInput<'_>) -> bool {
-    let PlanInput { benchmark, evaluation, .. } = input;
+    question_needs_judge(question, input.benchmark, input.evaluation)
+}
+
+/// Returns whether a judge is needed for the answers to a question of a benchmark.
+pub fn question_needs_judge(question: &Question, benchmark: &Benchmark, evaluation: &EvaluationOptions) -> bool {
     let of_turns = || question.scenario.as_ref().is_some_and(Scenario::needs_judge);
     let extracts = || question.template.as_ref().is_some_and(Template::needs_judge) || of_turns();
     let has_judged_traits = || benchmark.traits_of(question).any(|(_, of)| of.needs_judge());

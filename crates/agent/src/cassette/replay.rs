@@ -349,6 +349,8 @@ impl Model for ReplayedModel {
             thinking: true,
             result_images: true,
             prompt_caching: self.replay.state().requests.iter().any(|(request, _)| request.options.cache.is_some()),
+            // A replay costs nothing, so that no caching is lost.
+            automatic_caching: true,
         }
     }
 

@@ -37,6 +37,11 @@ impl ModelLayer for Caching {
                 next.complete(ModelRequest { options: &options, ..request }).await
             });
         }
+        let is_default = !self.settings.is_explicit && self.settings.unsupported_model_behavior == OnUnsupported::Warn;
+        if model.capabilities().automatic_caching && is_default {
+            // Nothing is lost.
+            return next.complete(request);
+        }
         let message = format!("{}:{} does not support prompt caching", model.interface(), model.name());
         match self.settings.unsupported_model_behavior {
             OnUnsupported::Raise => {

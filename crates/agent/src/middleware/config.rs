@@ -26,6 +26,7 @@ pub struct Middleware {
     /// Summarization of long conversations. Accepted without effect: history is not summarized yet.
     pub summarization: Summarization,
     /// Prompt caching.
+    #[serde(deserialize_with = "explicit_caching")]
     pub prompt_caching: PromptCaching,
     /// Maximum number of identical calls in a row. `null` means no limit.
     pub repetition: LoopGuardSettings,
@@ -129,6 +130,9 @@ pub struct PromptCaching {
     pub min_messages_to_cache: usize,
     /// Action for models without prompt caching.
     pub unsupported_model_behavior: OnUnsupported,
+    /// Whether these settings were written down. If not, nothing is said about providers that cache without a request.
+    #[serde(skip)]
+    pub is_explicit: bool,
 }
 
 /// Action for models that do not support a feature.
@@ -198,7 +202,8 @@ impl Default for Summarization {
 impl Default for PromptCaching {
     fn default() -> Self {
         let unsupported_model_behavior = OnUnsupported::Warn;
-        Self { enabled: true, ttl: Cache::FiveMinutes, min_messages_to_cache: 0, unsupported_model_behavior }
+        let (ttl, is_explicit) = (Cache::FiveMinutes, false);
+        Self { enabled: true, ttl, min_messages_to_cache: 0, unsupported_model_behavior, is_explicit }
     }
 }
 
@@ -206,6 +211,11 @@ impl Default for LoopGuardSettings {
     fn default() -> Self {
         Self(Some(10))
     }
+}
+
+/// Reads settings of prompt caching, and remembers that they were written down.
+fn explicit_caching<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<PromptCaching, D::Error> {
+    Ok(PromptCaching { is_explicit: true, ..PromptCaching::deserialize(deserializer)? })
 }
 
 /// Reads limits with the keys of model files.
@@ -277,7 +287,10 @@ mod tests {
     fn the_guide_shows_the_defaults() {
         let guide = include_str!("../../../../docs/running.md");
         let defaults = guide.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
-        assert_eq!(serde_json::from_str::<Middleware>(defaults).unwrap(), Middleware::default());
+        let mut documented: Middleware = serde_json::from_str(defaults).unwrap();
+        // Only that they are written down distinguishes them.
+        assert!(std::mem::take(&mut documented.prompt_caching.is_explicit));
+        assert_eq!(documented, Middleware::default());
     }
 
     #[test]

@@ -63,6 +63,7 @@ impl Model for Anthropic {
             thinking: true,
             result_images: true,
             prompt_caching: true,
+            automatic_caching: false,
         }
     }
 

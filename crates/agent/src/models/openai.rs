@@ -46,6 +46,9 @@ pub enum Dialect {
     Ollama,
 }
 
+/// The providers behind `OpenRouter` that cache prompts without a request.
+const AUTOMATIC_CACHES: [&str; 5] = ["openai/", "deepseek/", "google/", "moonshotai/", "x-ai/"];
+
 impl Dialect {
     /// Returns the name of the interface.
     pub fn interface(self) -> &'static str {
@@ -110,6 +113,15 @@ impl OpenAi {
             && (self.model.starts_with("anthropic/") || self.model.starts_with("~anthropic/"))
     }
 
+    /// Returns whether the provider caches prompts without a request. About endpoints of others nothing is known.
+    fn caches_by_itself(&self) -> bool {
+        match self.dialect {
+            Dialect::OpenAi | Dialect::Ollama => true,
+            Dialect::OpenRouter => AUTOMATIC_CACHES.iter().any(|provider| self.model.starts_with(provider)),
+            Dialect::Endpoint => false,
+        }
+    }
+
     async fn send(&self, request: &ModelRequest<'_>) -> Result<ModelResponse, ModelError> {
         let body = request::Request::new(self, request);
         let kind = BodyKind::requested(body.stream);
@@ -138,6 +150,7 @@ impl Model for OpenAi {
             thinking: true,
             result_images: !self.text_only,
             prompt_caching: self.needs_cache_request(),
+            automatic_caching: self.caches_by_itself(),
         }
     }
 

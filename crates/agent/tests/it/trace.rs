@@ -48,7 +48,7 @@ fn the_text_has_a_heading_for_every_message_and_escapes_lookalikes() {
 
     --- Tool Message (call_id: 2) ---
     a picture
-    [image, image/png, 3 bytes]
+    [image, image/png, 2 bytes]
 
     --- AI Message ---
     There is no x.

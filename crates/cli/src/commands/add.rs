@@ -14,7 +14,7 @@ use wharf::ServerName;
 use wharf::config::import::is_link;
 use wharf::config::registry::is_server_name;
 use wharf::config::{OnExisting, Problem, ProblemKind, Severity, TransportKind};
-use wharf::fleet::{Scope, Server, TransportConfig};
+use wharf::fleet::{Server, TransportConfig};
 
 use self::oauth::OAuthArgs;
 use self::proposal::AddOptions;
@@ -26,8 +26,8 @@ use crate::error::{UsageError, usage_error};
 use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::interrupt::dropped_on_interrupt;
-use crate::program::{self, Program};
-use crate::{env, term};
+use crate::program::{self, MissingCommand};
+use crate::term;
 
 /// The longest entry that is read; a file with a longer one could not be loaded.
 const MAX_ENTRY_BYTES: u64 = 1 << 20;
@@ -352,22 +352,9 @@ fn looks_like_a_host(target: &str) -> bool {
 }
 
 fn warn_if_command_is_missing(server: &Server, project: &Path) {
-    let TransportConfig::Stdio(stdio) = &server.transport else { return };
-    // A command that depends on a variable cannot be found yet.
-    if stdio.command.contains("${") || stdio.env.contains_key("PATH") {
-        return;
-    }
-    let environment = env::for_servers();
-    let path: Option<std::ffi::OsString> = environment.get("PATH").map(Into::into);
-    // A project's relative command refers to its root.
-    let folder = match &stdio.cwd {
-        _ if server.scope == Scope::Project => project.to_owned(),
-        Some(cwd) => cwd.clone(),
-        None => std::env::current_dir().unwrap_or_else(|_| "/".into()),
-    };
-    if program::find(&stdio.command, path.as_deref(), &folder) == Program::Missing {
-        term::warning(&format!("command `{}` not found", stdio.command));
-        term::hint(&program::install_hint(&stdio.command, path.as_deref()));
+    if let Some(MissingCommand { command, hint }) = program::missing_command(server, project) {
+        term::warning(&format!("command `{command}` not found"));
+        term::hint(&hint);
     }
 }
 

@@ -13,7 +13,7 @@ use crate::error::{UsageError, usage_error};
 use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::term::prompt::is_interactive;
-use crate::term::review::{Decision, Detail, Position, ask_about, show};
+use crate::term::review::{Decision, Detail, Position, ask_about, show_resolved};
 use crate::{complete, term};
 
 #[derive(Debug, clap::Args)]
@@ -89,7 +89,8 @@ async fn approve_servers(globals: &Globals, approve: &Approve) -> Result<Exit, W
         }
         if !globals.quiet || !approve.yes {
             let is_asked = decision != Decision::All && is_interactive();
-            show(approval, if is_asked { Detail::Short } else { Detail::Whole });
+            let detail = if is_asked { Detail::Short } else { Detail::Whole };
+            show_resolved(approval, describe::resolved_command(found).as_deref(), detail);
         }
         if decision != Decision::All {
             let position = if index + 1 < waiting.len() { Position::MoreFollow } else { Position::Last };

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use clap_complete::ArgValueCandidates;
 use serde::Serialize;
 use wharf::agent::Model;
-use wharf::fleet::catalog::CatalogNoteKind;
 use wharf::fleet::dispatch::{CallFailure, UserPrompt};
 use wharf::fleet::{Catalog, Dispatcher, Entry, Fleet};
-use wharf::{CallError, CallErrorKind, Evidence, Json, Listed, Redactor, Tool, ToolCall, ToolOutput};
+use wharf::{CallError, CallErrorKind, Evidence, Json, Redactor, ToolCall, ToolOutput};
 
-use super::listing::left_out;
+use super::tool_lookup;
 use crate::arguments::UnknownArgument;
+use crate::completion_cache::ListedKind;
 use crate::config::dispatcher::{ApproveAll, dispatcher, policy};
 use crate::config::{FleetLifetime, ServerSelection, Setup};
 use crate::error::{UsageError, usage_error};
@@ -29,13 +29,10 @@ use crate::models::timeouts::ModelTimeouts;
 use crate::one_shot::{connected_server, print_server_info};
 use crate::term::SETTLE_LIMIT;
 use crate::term::prompt::{SecretFields, is_interactive, user_prompt};
-use crate::{arguments, complete, signature, term};
+use crate::{arguments, complete, completion_cache, signature, term};
 pub(super) use progress::ProgressLine;
 use save::SavedFile;
-use wharf::nearest;
 
-/// How many tools a hint lists.
-const MAX_LISTED_NAMES: usize = 12;
 /// How much of a media type is shown.
 const MAX_TYPE_CHARS: usize = 40;
 
@@ -98,13 +95,12 @@ pub(crate) async fn run(globals: &Globals, call: Call) -> Exit {
         let prompt = prompt(globals, &call).await?;
         let dispatcher = dispatcher(globals, &setup, policy(&setup)?)?.with_user_prompt(Arc::clone(&prompt));
         let dispatcher = dispatcher.with_unlimited_outputs().with_trace(Arc::clone(&progress) as _);
-        Ok::<_, UsageError>((
-            setup.open_for_user(&call.server, &prompt, FleetLifetime::OneShot)?,
-            dispatcher,
-            from_stdin(&call)?,
-        ))
+        let fleet = setup.open_for_user(&call.server, &prompt, FleetLifetime::OneShot)?;
+        let needs_user = !is_interactive()
+            && completion_cache::names(&setup.paths, ListedKind::Tools, &call.server).contains_key(&call.tool);
+        Ok::<_, UsageError>((fleet, dispatcher, CallInput { from_stdin: from_stdin(&call)?, needs_user }))
     };
-    let (fleet, dispatcher, from_stdin) = match prepared.await {
+    let (fleet, dispatcher, input) = match prepared.await {
         Ok(prepared) => prepared,
         Err(error) => return term::usage_error(&error),
     };
@@ -112,7 +108,7 @@ pub(crate) async fn run(globals: &Globals, call: Call) -> Exit {
         progress.show(&format!("connecting to {}", call.server));
         fleet.settled(SETTLE_LIMIT).await;
         progress.clear();
-        match resolve(globals, &call, &fleet, from_stdin).await {
+        match resolve(globals, &call, &fleet, input).await {
             Ok(resolved) => Box::pin(call_tool(globals, &resolved, &dispatcher, &progress)).await,
             Err(exit) => exit,
         }
@@ -128,7 +124,7 @@ pub(super) async fn call_connected(
     dispatcher: &Dispatcher,
     progress: &ProgressLine,
 ) -> Exit {
-    match resolve(globals, call, fleet, None).await {
+    match resolve(globals, call, fleet, CallInput::default()).await {
         Ok(resolved) => Box::pin(call_tool(globals, &resolved, dispatcher, progress)).await,
         Err(exit) => exit,
     }
@@ -169,19 +165,30 @@ struct ResolvedCall<'a> {
     redactor: Redactor,
 }
 
+/// What is known about a call before its server is connected.
+#[derive(Default)]
+struct CallInput {
+    /// The arguments, if they are on stdin.
+    from_stdin: Option<Json>,
+    /// Whether the server has listed the tool for a client that answers questions, which this one cannot.
+    needs_user: bool,
+}
+
 async fn resolve<'a>(
     globals: &Globals,
     call: &'a Call,
     fleet: &Fleet,
-    from_stdin: Option<Json>,
+    input: CallInput,
 ) -> Result<ResolvedCall<'a>, Exit> {
     let status = connected_server(fleet, globals, subject(call)).await?;
-    let listed = fleet.listed(&status.name).unwrap_or_default();
     let catalog = fleet.catalog();
-    let has_name = |entry: &&Arc<Entry>| *entry.tool.name == *call.tool;
-    let found = catalog.entries().iter().find(has_name).or_else(|| catalog.get(&call.tool)).cloned();
-    let checked = found.ok_or_else(|| unknown_tool(call, &catalog, &listed)).and_then(|entry| {
-        let arguments = from_stdin.map_or_else(|| arguments::read(&call.arguments, Some(&entry.input_schema)), Ok)?;
+    let found = tool_lookup::find(fleet, &catalog, &status.name, &call.tool).map_err(|error| {
+        let hint = "the server lists it only for clients that can ask a user: call it at a terminal".to_owned();
+        if input.needs_user { UsageError { hint: Some(hint), ..error } } else { error }
+    });
+    let checked = found.and_then(|entry| {
+        let arguments =
+            input.from_stdin.map_or_else(|| arguments::read(&call.arguments, Some(&entry.input_schema)), Ok)?;
         Ok((entry, arguments))
     });
     let (entry, arguments) = checked.map_err(|error| term::usage_error(&error))?;
@@ -277,34 +284,6 @@ async fn report_failure(globals: &Globals, resolved: &ResolvedCall<'_>, cause: C
     }
     let redactor = redactor.clone();
     Failure { remote: *remote, error: &error, hint, redactor }.report(globals, subject(call)).await
-}
-
-fn unknown_tool(call: &Call, catalog: &Catalog, listed: &Listed<Tool>) -> UsageError {
-    let Call { server, tool, .. } = call;
-    if let Some(malformed) = listed.quarantined.iter().find(|item| item.name.as_ref() == Some(tool)) {
-        return usage_error(format!("{server}: {}", left_out("tool", malformed)), None);
-    }
-    let reason = catalog.notes().find_map(|note| match &note.kind {
-        CatalogNoteKind::LeftOut | CatalogNoteKind::TooLarge if note.tool.as_ref() == Some(tool) => Some(&note.text),
-        _ => None,
-    });
-    if let Some(reason) = reason {
-        return usage_error(format!("{server}: tool `{tool}` left out: {reason}"), None);
-    }
-    if listed.items.iter().any(|listed| *listed.name == **tool) {
-        let message = format!("{server}: tool `{tool}` is excluded by the configuration");
-        return usage_error(message, Some(&format!("see which tools are allowed: wharf get {server}")));
-    }
-    let names: Vec<&str> = catalog.entries().iter().map(|entry| &*entry.tool.name).collect();
-    let hint = match nearest(tool, names.iter().copied()) {
-        Some(name) => format!("did you mean `{name}`?"),
-        None if names.is_empty() => "the server has no tools".to_owned(),
-        None if names.len() > MAX_LISTED_NAMES => {
-            format!("the server has {} tools; list them: wharf tools {server}", names.len())
-        }
-        None => format!("available: {}", names.join(", ")),
-    };
-    usage_error(format!("{server}: unknown tool `{tool}`"), Some(&hint))
 }
 
 /// Says where images and audio clips were saved, or how to save them.

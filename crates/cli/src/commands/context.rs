@@ -3,9 +3,11 @@
 mod cost;
 mod count;
 
+use clap_complete::ArgValueCandidates;
 use serde::Serialize;
 use wharf::fleet::{Fleet, ServerStatus, StateReason};
 
+use crate::complete;
 use crate::config::{FleetLifetime, ServerSelection, Setup};
 use crate::exit::Exit;
 use crate::failure;
@@ -30,6 +32,7 @@ const NAME_CHARS: usize = 40;
 )]
 pub(crate) struct Context {
     /// Only count this server, and list each of its tools
+    #[arg(add = ArgValueCandidates::new(complete::servers))]
     server: Option<String>,
     /// Size of the model's context window
     #[arg(long, value_name = "TOKENS", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]

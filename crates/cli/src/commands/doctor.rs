@@ -14,12 +14,14 @@ mod start;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use clap_complete::ArgValueCandidates;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 use wharf::ServerName;
 use wharf::config::Eligibility;
 use wharf::fleet::{Fleet, ServerStatus, StateReason};
 
+use crate::complete;
 use crate::config::{FleetLifetime, ServerSelection, Setup, dispatcher};
 use crate::error::UsageError;
 use crate::exit::Exit;
@@ -40,6 +42,7 @@ const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
         wharf doctor --only-mcp --mcp 'time=uvx mcp-server-time'")]
 pub(crate) struct Doctor {
     /// Only diagnose this server
+    #[arg(add = ArgValueCandidates::new(complete::servers))]
     server: Option<String>,
     /// Also call this tool of the server
     #[arg(long, value_name = "TOOL", requires = "server")]

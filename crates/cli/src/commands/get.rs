@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use wharf::config::{ConfiguredServer, Eligibility, InvalidEntry, Problem, TransportKind};
 use wharf::fleet::ServerStatus;
 
-use super::server_row::{ServerRow, marked};
+use super::server_row::{ServerRow, Usability};
 use crate::config::describe::{self, SettingSource, WrittenTarget};
 use crate::config::{FleetLifetime, ServerSelection, Setup};
 use crate::error::UsageError;
@@ -15,6 +15,11 @@ use crate::globals::Globals;
 use crate::interrupt::guarded;
 use crate::term::StartupDisplay;
 use crate::{complete, completion_cache, failure, term};
+
+/// The column of a value, after its key.
+const INDENT: usize = 13;
+/// The least width for a value.
+const MIN_TEXT_WIDTH: usize = 30;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Get {
@@ -57,10 +62,10 @@ async fn get_server(globals: &Globals, get: &Get) -> Result<Exit, UsageError> {
     if get.no_connect || found.eligibility != Eligibility::Ready {
         return Ok(show(globals, &setup, found, None).await);
     }
-    let fleet = setup.open(selection, FleetLifetime::Recheck)?;
+    let fleet = setup.open_to_list(selection, FleetLifetime::Recheck)?;
     let exit = guarded(&fleet, async {
         StartupDisplay::watch(&fleet, globals.quiet).await;
-        completion_cache::store(&setup.paths, &fleet);
+        completion_cache::store_tools(&setup.paths, &fleet);
         let status = fleet.status(&found.server.name);
         let written = show(globals, &setup, found, status.as_ref()).await;
         if let Some(status) = status.as_ref().filter(|status| status.error().is_some()) {
@@ -123,8 +128,17 @@ async fn show_invalid(globals: &Globals, setup: &Setup, invalid: &InvalidEntry) 
 
 fn text(details: &JsonDetails<'_>, targets: &[WrittenTarget], status: Option<&ServerStatus>) -> String {
     let row = &details.server;
+    let room = term::terminal_width().map_or(usize::MAX, |width| usize::from(width).saturating_sub(INDENT));
     let mut lines = vec![term::name(&row.name)];
-    let mut line = |key: &str, value: &str| lines.push(format!("  {key:<10} {}", term::name(value)));
+    let mut line = |key: &str, value: &str| {
+        let rows = match term::name(value) {
+            value if term::columns(&value) <= room => vec![value],
+            value => term::broken(&value, room.max(MIN_TEXT_WIDTH)),
+        };
+        for (index, row) in rows.iter().enumerate() {
+            lines.push(format!("  {:<10} {row}", if index == 0 { key } else { "" }));
+        }
+    };
     let place = |row: &ServerRow| {
         row.origin.as_ref().map_or_else(String::new, |origin| format!(", {}:{}", origin.file.display(), origin.line))
     };
@@ -140,8 +154,16 @@ fn text(details: &JsonDetails<'_>, targets: &[WrittenTarget], status: Option<&Se
     for (key, value) in &details.settings {
         line(key, &value.to_string());
     }
-    let reason = row.reason.as_ref().map(|reason| format!(": {}", reason.lines().next().unwrap_or_default()));
-    line("state", &format!("{}{}", marked(row.state), reason.unwrap_or_default()));
+    let reason = row.reason.as_ref().map(|reason| reason.lines().next().unwrap_or_default());
+    line(
+        "state",
+        &match reason {
+            // The reason names the state: `duplicate of …`, `shadowed by …`.
+            Some(reason) if row.usability == Usability::Replaced => format!("- {reason}"),
+            Some(reason) => format!("{}: {reason}", row.marked_state()),
+            None => row.marked_state(),
+        },
+    );
     if let Some(info) = status.and_then(|status| status.info.as_ref()) {
         line("server", &format!("{} {}, protocol {}", info.name, info.version, info.protocol()));
         line("offers", &term::counted(row.tools, "tool"));

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
+use wharf::ServerName;
 use wharf::config::import::{self, ImportDirs, ImportHost, ImportedFile};
 use wharf::config::{Editor, OnExisting, Severity};
 use wharf::fleet::Scope;
@@ -15,7 +16,7 @@ use crate::config::{Setup, describe};
 use crate::error::{UsageError, usage_error};
 use crate::exit::Exit;
 use crate::globals::Globals;
-use crate::term;
+use crate::{program, term};
 
 /// The largest file that is read. Some hosts store all their state in one.
 const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -117,7 +118,11 @@ fn import_servers(globals: &Globals, import: &Import) -> Result<JsonImport, Writ
                 let problems = read.problems.iter().filter(|problem| problem.severity != Severity::Note);
                 let disabled = (!read.server.settings.enabled).then(|| "disabled, as at the host".to_owned());
                 let messages = problems.map(|problem| problem.message.clone());
-                let notes = disabled.into_iter().chain(server.notes).chain(messages).collect();
+                let missing = program::missing_command(&read.server, &setup.paths.project.root);
+                let missing = missing.map(|missing| format!("command not found: {}", missing.hint));
+                let same_name = same_name(&setup, &name, scope);
+                let notes = disabled.into_iter().chain(server.notes).chain(messages).chain(same_name).chain(missing);
+                let notes = notes.collect();
                 let target = describe::target(&read.written, &read.server.transport);
                 taken.push(Imported { name: name.to_string(), original: server.original, target, notes });
             }
@@ -138,6 +143,18 @@ fn import_servers(globals: &Globals, import: &Import) -> Result<JsonImport, Writ
         skipped,
         notes: imported.notes,
     })
+}
+
+/// Says which servers of the same name an imported one replaces, or which one is used in its place.
+fn same_name(setup: &Setup, name: &ServerName, scope: Scope) -> Vec<String> {
+    let others = setup.loaded.servers.iter().filter(|found| found.server.name == *name);
+    let mut scopes: Vec<Scope> = others.map(|found| found.server.scope).filter(|other| *other != scope).collect();
+    scopes.sort_unstable();
+    match scopes.first() {
+        // The highest scope comes first.
+        Some(higher) if *higher < scope => vec![format!("not used: the one of the {higher} scope has precedence")],
+        _ => scopes.iter().map(|lower| format!("shadows the one of the {lower} scope")).collect(),
+    }
 }
 
 /// Returns why a server was skipped, in one line.

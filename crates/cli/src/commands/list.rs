@@ -7,7 +7,7 @@ use serde::Serialize;
 use wharf::config::{Eligibility, Problem, ProblemKind};
 use wharf::fleet::{Fleet, ServerState, ServerStatus};
 
-use super::server_row::{ServerRow, Usability, first_line, marked};
+use super::server_row::{ServerRow, Usability, first_error, first_line};
 use crate::config::{FleetLifetime, ServerSelection, Setup, dispatcher};
 use crate::error::UsageError;
 use crate::exit::Exit;
@@ -46,18 +46,23 @@ pub(crate) async fn run(globals: &Globals, list: List) -> Exit {
 
 async fn list_servers(globals: &Globals, list: &List) -> Result<Exit, UsageError> {
     let setup = Setup::load_quietly(globals).await?;
-    // The table itself says which servers are not used.
-    setup.print_problems(|problem| problem.kind != ProblemKind::ServerNotUsed);
+    // The table itself says which servers are not used, and why.
+    let is_in_table = |problem: &Problem| {
+        let has_table = !globals.json && !globals.is_verbose();
+        let is_shown = || setup.loaded.broken.iter().any(|entry| first_error(entry) == Some(problem));
+        problem.kind == ProblemKind::ServerNotUsed || has_table && is_shown()
+    };
+    setup.print_problems(|problem| !is_in_table(problem));
     dispatcher::print_problems(&setup);
     let missing = if setup.missing(false).is_empty() { Exit::Done } else { Exit::Usage };
     let any = setup.loaded.servers.iter().any(|found| !matches!(found.eligibility, Eligibility::Shadowed { .. }));
     if list.no_connect || !any {
         return Ok(show(globals, &setup, list, &BTreeMap::new()).await.max(missing));
     }
-    let fleet = setup.open(ServerSelection::All, FleetLifetime::OneShot)?;
+    let fleet = setup.open_to_list(ServerSelection::All, FleetLifetime::OneShot)?;
     let exit = guarded(&fleet, async {
         StartupDisplay::watch(&fleet, globals.quiet).await;
-        completion_cache::store(&setup.paths, &fleet);
+        completion_cache::store_tools(&setup.paths, &fleet);
         let statuses = fleet.statuses();
         let exit = one_shot::exit_code(&statuses);
         let attempt = |status: ServerStatus| {
@@ -84,6 +89,13 @@ async fn show(globals: &Globals, setup: &Setup, list: &List, attempts: &BTreeMap
         let problems = setup.loaded.problems.iter().chain(&rules).collect();
         return term::json(&JsonList { version: 1, servers: rows, problems }).await;
     }
+    if rows.is_empty() && setup.loaded.errors().next().is_some() {
+        // A file that cannot be read may well configure some.
+        if !globals.quiet {
+            term::note("no server can be used until the configuration is fixed");
+        }
+        return Exit::Usage;
+    }
     if rows.is_empty() {
         if !globals.quiet {
             term::note("no servers configured");
@@ -93,6 +105,7 @@ async fn show(globals: &Globals, setup: &Setup, list: &List, attempts: &BTreeMap
     }
     let written = term::out(if list.no_connect { configured_table(&rows) } else { state_table(&rows) }).await;
     if !globals.quiet {
+        hint_place(&rows);
         hint_approval(&rows);
         hint_login(&rows, globals);
     }
@@ -122,17 +135,12 @@ fn state_table(rows: &[ServerRow]) -> String {
             _ => String::new(),
         };
         let details = first_line(&details(row));
-        vec![term::name(&row.name), row.scope.to_string(), transport(row), state_cell(row), tools, details]
+        vec![term::name(&row.name), row.scope.to_string(), transport(row), row.marked_state(), tools, details]
     };
     let table =
         term::table(&["server", "scope", "transport", "state", "tools", "details"], rows.iter().map(line).collect());
-    let styles = rows.iter().map(|row| (state_cell(row), state_style(row.state))).collect();
+    let styles = rows.iter().map(|row| (row.marked_state(), state_style(row.state))).collect();
     colored(&table, term::Column { title: "state", next_title: "tools" }, &styles)
-}
-
-/// Returns the state of a server. One that another server replaces is not disabled: it is shadowed, or a duplicate.
-fn state_cell(row: &ServerRow) -> String {
-    if row.usability == Usability::Replaced { format!("- {}", row.standing) } else { marked(row.state) }
 }
 
 /// The table of `--no-connect`.
@@ -168,6 +176,16 @@ fn usability_style(usability: Usability) -> Style {
         Usability::NeedsApproval => term::YELLOW,
         Usability::Unused | Usability::Replaced => term::DIM,
         Usability::Refused | Usability::Invalid => term::RED,
+    }
+}
+
+/// Prints how to find invalid entries, once for all of them.
+fn hint_place(rows: &[ServerRow]) {
+    let invalid: Vec<&ServerRow> = rows.iter().filter(|row| row.usability == Usability::Invalid).collect();
+    match &invalid[..] {
+        [] => {}
+        [one] => term::hint(&format!("see where the entry is: wharf get {}", one.name)),
+        _ => term::hint("see where the entries are: wharf list -v"),
     }
 }
 

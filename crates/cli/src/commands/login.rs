@@ -84,10 +84,10 @@ async fn sign_in(globals: &Globals, login: &Login) -> Result<Exit, UsageError> {
     // All servers at this URL use the new credentials.
     setup.forget_auth_failure(&remote.url).await;
     // The first fleet knows that no credentials are stored, so open another one.
-    let fleet = setup.open(selection, FleetLifetime::Recheck)?;
+    let fleet = setup.open_to_list(selection, FleetLifetime::Recheck)?;
     let exit = guarded(&fleet, async {
         StartupDisplay::watch(&fleet, globals.quiet).await;
-        completion_cache::store(&setup.paths, &fleet);
+        completion_cache::store_tools(&setup.paths, &fleet);
         report_connection(globals, &login.name, &fleet).await
     });
     Ok(exit.await)

@@ -25,9 +25,10 @@ pub(crate) struct Prompt {
     #[arg(add = ArgValueCandidates::new(complete::servers))]
     server: String,
     /// Prompt name
+    #[arg(add = ArgValueCandidates::new(complete::prompts))]
     name: String,
     /// Arguments: `key=value` pairs, or one JSON object of strings
-    #[arg(value_name = "JSON | KEY=VALUE")]
+    #[arg(value_name = "JSON | KEY=VALUE", add = ArgValueCandidates::new(complete::prompt_arguments))]
     arguments: Vec<String>,
 }
 

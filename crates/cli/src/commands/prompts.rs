@@ -3,10 +3,11 @@
 use clap_complete::ArgValueCandidates;
 use serde::{Deserialize, Serialize};
 use wharf::fleet::{Fleet, ServerListing, ServerStatus};
-use wharf::{Json, Prompt, Quarantined};
+use wharf::{Json, Prompt, Quarantined, ServerName};
 
 use super::listing::{JsonServerState, description, exit_code, print_list_problems, report_failure};
-use crate::config::ServerSelection;
+use crate::completion_cache::{self, ListedKind, ServerNames};
+use crate::config::{Paths, ServerSelection};
 use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::term::{self, StatusLine};
@@ -40,6 +41,9 @@ pub(super) async fn list(fleet: &Fleet, globals: &Globals) -> Exit {
     progress.show("listing prompts");
     let listings = fleet.prompts().await;
     drop(progress);
+    if let Ok(paths) = Paths::find(globals) {
+        completion_cache::store(&paths, ListedKind::Prompts, listings.iter().filter_map(names));
+    }
     if globals.json {
         let servers = statuses.iter().map(|status| JsonServer::new(status, &listings)).collect();
         let failed = |status: &ServerStatus| Some(exit_code(status, listing_of(status, &listings)?.as_ref().err()?));
@@ -49,6 +53,13 @@ pub(super) async fn list(fleet: &Fleet, globals: &Globals) -> Exit {
     }
     let shown = show(&statuses, &listings, globals).await;
     one_shot::report_unconnected(&statuses, globals).max(shown)
+}
+
+/// Returns the names of a server's prompts, and of their arguments.
+fn names((server, listing): &ServerListing<Prompt>) -> Option<(&ServerName, ServerNames)> {
+    let listed = listing.as_ref().ok()?;
+    let names_of = |prompt: &Prompt| arguments(prompt).into_iter().map(|argument| argument.name).collect();
+    Some((server, listed.items.iter().map(|prompt| (prompt.name.clone(), names_of(prompt))).collect()))
 }
 
 /// Returns a server's list; `None` for a server without prompts or a connection.

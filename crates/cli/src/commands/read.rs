@@ -24,6 +24,7 @@ pub(crate) struct Read {
     #[arg(add = ArgValueCandidates::new(complete::servers))]
     server: String,
     /// Resource URI
+    #[arg(add = ArgValueCandidates::new(complete::resources))]
     uri: String,
     /// Write to FILE; further contents go to FILE.2, FILE.3 and so on
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, conflicts_with = "json")]

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap_complete::ArgValueCandidates;
+use serde::Serialize;
 use wharf::fleet::dispatch::UserPrompt;
 use wharf::fleet::{Dispatcher, Fleet, ServerState};
 use wharf::{Session, SessionStatus};
@@ -33,7 +34,7 @@ use crate::one_shot::connected_server;
 use crate::term::prompt::is_asking;
 use crate::term::{self, SETTLE_LIMIT};
 use cancel::CancellablePrompt;
-use command::ReplCommand;
+use command::{CommandHelp, ReplCommand};
 use history::History;
 use line_editor::{LineEditor, TypedLine};
 use words::SharedWords;
@@ -75,7 +76,15 @@ struct ReplSession<'a> {
     is_connected: bool,
 }
 
+/// The layout of `help` with `--json`.
+#[derive(Serialize)]
+struct JsonHelp {
+    version: u32,
+    commands: &'static [CommandHelp],
+}
+
 /// Whether the next line is read.
+#[derive(Clone, Copy)]
 enum Next {
     Continue(Exit),
     Quit,
@@ -282,7 +291,21 @@ impl ReplSession<'_> {
         Ok(())
     }
 
+    /// Executes a line. With `--json`, each command prints one JSON value, also if it fails.
     async fn execute(&mut self, line: &str) -> Next {
+        term::start_report();
+        let next = self.execute_line(line).await;
+        if self.globals.json
+            && let Next::Continue(exit) = next
+        {
+            term::json_failure(exit).await;
+        }
+        // The failure of a line has been reported; it is not that of the process.
+        term::set_output();
+        next
+    }
+
+    async fn execute_line(&mut self, line: &str) -> Next {
         let command = match ReplCommand::parse(line) {
             Ok(Some(command)) => command,
             Ok(None) => return Next::Continue(Exit::Done),
@@ -290,7 +313,10 @@ impl ReplSession<'_> {
         };
         match &command {
             ReplCommand::Quit => return Next::Quit,
-            ReplCommand::Help => return Next::Continue(term::out(command::HELP.to_owned()).await),
+            ReplCommand::Help if self.globals.json => {
+                return Next::Continue(term::json(&JsonHelp { version: 1, commands: &command::COMMANDS }).await);
+            }
+            ReplCommand::Help => return Next::Continue(term::out(command::help()).await),
             _ => {}
         }
         if let Err(exit) = self.reconnect().await {

@@ -3,10 +3,11 @@
 use clap_complete::ArgValueCandidates;
 use serde::Serialize;
 use wharf::fleet::{Fleet, ServerListing, ServerStatus};
-use wharf::{CallError, CallErrorKind, Json, Quarantined, Resource, ResourceTemplate};
+use wharf::{CallError, CallErrorKind, Json, Quarantined, Resource, ResourceTemplate, ServerName};
 
 use super::listing::{JsonServerState, description, exit_code, print_list_problems, report_failure};
-use crate::config::ServerSelection;
+use crate::completion_cache::{self, ListedKind, ServerNames};
+use crate::config::{Paths, ServerSelection};
 use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::term::{self, StatusLine};
@@ -35,6 +36,9 @@ pub(super) async fn list(fleet: &Fleet, globals: &Globals) -> Exit {
     progress.show("listing resources");
     let (resources, templates) = tokio::join!(fleet.resources(), fleet.resource_templates());
     drop(progress);
+    if let Ok(paths) = Paths::find(globals) {
+        completion_cache::store(&paths, ListedKind::Resources, resources.iter().filter_map(uris));
+    }
     let found: Vec<ServerResources> =
         statuses.iter().map(|status| ServerResources::new(status, &resources, &templates)).collect();
     if globals.json {
@@ -45,6 +49,12 @@ pub(super) async fn list(fleet: &Fleet, globals: &Globals) -> Exit {
     }
     let shown = show(&found, globals).await;
     one_shot::report_unconnected(&statuses, globals).max(shown)
+}
+
+/// Returns the URIs of a server's resources.
+fn uris((server, listing): &ServerListing<Resource>) -> Option<(&ServerName, ServerNames)> {
+    let listed = listing.as_ref().ok()?;
+    Some((server, listed.items.iter().map(|resource| (resource.uri.clone(), Vec::new())).collect()))
 }
 
 /// The lists of one server. A server that does not know templates has none.

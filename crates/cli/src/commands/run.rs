@@ -80,6 +80,10 @@ pub(crate) async fn run(globals: &Globals, mut run: Run) -> Exit {
         let prepared = prepare(globals, &run).await?;
         // A recording contains the servers' answers, and a manual model calls no tools.
         let needs_no_servers = run.replay.is_some() || models::is_manual(&run, prepared.config.as_ref());
+        if needs_no_servers && run.replay.is_none() && !globals.mcp.is_empty() {
+            let message = "a manual model calls no tools, so --mcp has no effect";
+            return Err(usage_error(message.to_owned(), Some("omit --mcp, or replay a recording with --replay FILE")));
+        }
         let globals = &if needs_no_servers { without_servers(globals) } else { with_own_servers(globals, &run) };
         let model_servers = prepared.config.as_ref().map(file::declared_servers).transpose()?.unwrap_or_default();
         let own_servers = match &prepared.config {
@@ -208,7 +212,7 @@ async fn converse(
             term::warning(&warning);
         }
     }
-    let screen = Arc::new(Screen::new(globals, output));
+    let screen = Arc::new(Screen::new(globals, output, fleet));
     let sink: Arc<dyn EventSink> = match output {
         Output::StreamJson => Arc::new(Stream::new(redactor.clone())),
         Output::Text | Output::Json => Arc::clone(&screen) as _,
@@ -311,7 +315,7 @@ async fn wait(globals: &Globals, run: &Run, fleet: &Fleet) -> Result<(), Vec<Ser
     if !globals.quiet {
         let absent = |status: &ServerStatus| !matches!(status.state, ServerState::Connected | ServerState::Disabled);
         for status in fleet.statuses().iter().filter(|status| absent(status)) {
-            let reason = status.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            let reason = failure::reason_with_cause(status).map(|reason| format!(": {reason}")).unwrap_or_default();
             let is_late = !status.settled || status.next_try.is_some();
             let later = if is_late { "; it joins at the turn after it connects" } else { "" };
             term::warning(&format!("{} is not connected; continuing without its tools{reason}{later}", status.name));

@@ -1,7 +1,7 @@
 //! `wharf search`: find servers in the MCP registry.
 
 use serde::Serialize;
-use wharf::config::registry::{FoundServers, LifecycleStatus, RegistryServer};
+use wharf::config::registry::{FoundServers, LifecycleStatus, RegistryError, RegistryServer};
 
 use super::listing::description;
 use crate::config::Setup;
@@ -59,7 +59,12 @@ async fn find(globals: &Globals, search: &Search) -> Exit {
     let found = match registry.search(&search.words, search.limit.max(1)).await {
         Ok(found) => found,
         Err(error) => {
-            term::error(&format!("{}: {error}", registry.url()), &[], None);
+            let message = match error {
+                // The cause names the address.
+                RegistryError::Unreachable(_) => error.to_string(),
+                _ => format!("{}: {error}", registry.url()),
+            };
+            term::error(&message, &[], None);
             return Exit::Failed;
         }
     };

@@ -117,6 +117,11 @@ impl ServerRow {
         }
     }
 
+    /// Returns the state with its mark. A server that another one replaces is not disabled: it is shadowed, or a duplicate.
+    pub(super) fn marked_state(&self) -> String {
+        if self.usability == Usability::Replaced { format!("- {}", self.standing) } else { marked(self.state) }
+    }
+
     /// Returns the reason for a server's state, short enough for a table: hints below it say how to approve a server, and
     /// a server that exited says why on stderr.
     pub(super) fn short_reason(&self) -> Option<String> {
@@ -136,7 +141,7 @@ pub(super) fn first_line(text: &str) -> String {
 }
 
 /// Returns a state with its mark.
-pub(super) fn marked(state: ServerState) -> String {
+fn marked(state: ServerState) -> String {
     let mark = match state {
         ServerState::Connected => "✓",
         ServerState::Failed => "✗",
@@ -158,7 +163,7 @@ fn initial_state(standing: &Eligibility) -> ServerState {
 
 /// Returns what is wrong with an entry, in one line.
 pub(super) fn invalid_because(entry: &InvalidEntry) -> Option<String> {
-    let problem = entry.problems.iter().find(|problem| problem.is_error())?;
+    let problem = first_error(entry)?;
     let key = last_key(problem);
     // A message that names the key needs no key before it.
     let names_key = problem.message.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|word| word == key);
@@ -167,6 +172,11 @@ pub(super) fn invalid_because(entry: &InvalidEntry) -> Option<String> {
         Some(hint) => format!("{message}; {hint}"),
         None => message,
     })
+}
+
+/// Returns the error that makes an entry invalid.
+pub(super) fn first_error(entry: &InvalidEntry) -> Option<&Problem> {
+    entry.problems.iter().find(|problem| problem.is_error())
 }
 
 /// Returns the last key of a problem's path.

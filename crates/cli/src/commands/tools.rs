@@ -1,5 +1,6 @@
 //! `wharf tools`: list tools as models see them, or show one in full.
 
+mod example;
 mod one_tool;
 mod schema_tree;
 
@@ -42,9 +43,10 @@ struct ServerTools {
 pub(crate) async fn run(globals: &Globals, tools: Tools) -> Exit {
     let selection = tools.server.as_deref().map_or(ServerSelection::All, ServerSelection::One);
     if let (Some(server), Some(tool)) = (&tools.server, &tools.tool) {
-        return one_shot::run(globals, selection, async |fleet| show_one(fleet, globals, server, tool).await).await;
+        return one_shot::run_to_list(globals, selection, async |fleet| show_one(fleet, globals, server, tool).await)
+            .await;
     }
-    one_shot::run(globals, selection, async |fleet| list(fleet, globals).await).await
+    one_shot::run_to_list(globals, selection, async |fleet| list(fleet, globals).await).await
 }
 
 /// Lists the tools of a fleet.
@@ -90,7 +92,7 @@ fn row(entry: &Entry, globals: &Globals) -> Vec<String> {
     let server = entry.server.as_ref().map(ServerName::to_string).unwrap_or_default();
     // The default description of a tool without one says nothing.
     let description =
-        if lint::is_undescribed(entry) { String::new() } else { description(&entry.description, globals) };
+        if lint::is_undescribed(entry) { String::new() } else { description(entry.whole_description(), globals) };
     let mut row = vec![server, term::name(&entry.tool.name), description];
     if globals.is_verbose() {
         row.extend([term::name(&signature::arguments(entry)), hints(entry.hints), entry.name.to_string()]);

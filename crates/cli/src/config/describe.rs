@@ -10,10 +10,13 @@ use wharf::config::Pattern;
 use wharf::config::{ConfiguredServer, DisabledBy, Eligibility, RawEntry, StdioConfig, looks_secret};
 use wharf::fleet::{Settings, TransportConfig};
 
+use crate::env::variable;
 use crate::term;
 
 /// Replaces a secret.
 const HIDDEN: &str = "…";
+/// How the names of variables end that contain a directory.
+const DIRECTORIES: [&str; 5] = ["DIR", "HOME", "PWD", "ROOT", "FOLDER"];
 
 /// Returns a server's command line or URL.
 pub(crate) fn target(written: &RawEntry, transport: &TransportConfig) -> String {
@@ -57,6 +60,19 @@ pub(crate) fn written_targets(written: &RawEntry) -> Vec<WrittenTarget> {
 
 fn stdio_command(stdio: &StdioConfig) -> String {
     command_line(std::iter::once(&stdio.command).chain(&stdio.args).map(String::as_str))
+}
+
+/// Returns the command line with its variables replaced; `None` if it has none, or if a value may be a secret.
+pub(crate) fn resolved_command(found: &ConfiguredServer) -> Option<String> {
+    let TransportConfig::Stdio(stdio) = &found.server.transport else { return None };
+    let written = serde_json::to_value(&found.written).unwrap_or_default();
+    let words = written["args"].as_array().into_iter().flatten().chain([&written["command"]]);
+    let names: Vec<String> = words.filter_map(Value::as_str).flat_map(referenced_variables).collect();
+    let is_harmless = |reference: &String| {
+        let name = reference.trim_matches(['$', '{', '}']);
+        DIRECTORIES.iter().any(|end| name.ends_with(end)) || variable(&[name]).is_none()
+    };
+    (!names.is_empty() && names.iter().all(is_harmless)).then(|| stdio_command(stdio))
 }
 
 /// Quotes the words of a command as a shell needs them, and hides secrets.

@@ -1,5 +1,6 @@
 //! Opening a fleet: which servers it gets, with what the command line says about them.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 
 use wharf::config::{ConfiguredServer, Eligibility, RemoteConfig};
@@ -17,7 +18,7 @@ use super::setup::{ServerSelection, Setup};
 use super::{describe, network, sign_ins};
 use crate::error::{UsageError, usage_error};
 use crate::guard::Guard;
-use crate::term::prompt::is_interactive;
+use crate::term::prompt::{DeclineAll, is_interactive};
 use crate::{env, server_log, wire_trace};
 
 /// What a fleet is for.
@@ -50,21 +51,24 @@ impl Unusable {
 impl Setup {
     /// Opens a fleet of the selected servers. Those that may not be used are in it as well, with the reason.
     pub(crate) fn open(&self, selection: ServerSelection<'_>, lifetime: FleetLifetime) -> Result<Fleet, UsageError> {
-        let specs = match selection {
-            ServerSelection::One(name) => {
-                vec![ServerSpec { server: usable_server(&self.loaded, name)?, disabled: None }]
-            }
-            ServerSelection::All => self.specs(),
-        };
-        if specs.is_empty() {
-            let hint = "add one: wharf add NAME URL|COMMAND, or pass one: --mcp 'time=uvx mcp-server-time'";
-            return Err(usage_error("no servers configured".to_owned(), Some(hint)));
-        }
+        let specs = self.selected(selection)?;
         Ok(Fleet::open(self.checked(specs, selection)?, self.fleet_options(lifetime)?))
     }
 
-    /// Opens a fleet of one server. The server may ask the user, and for the directory of the project if
-    /// it is local: a remote one could not use it.
+    /// Opens a fleet that shows what servers offer. Some servers have tools for clients that answer questions only: they see
+    /// the client that `call` is at a terminal, and their questions are declined.
+    pub(crate) fn open_to_list(
+        &self,
+        selection: ServerSelection<'_>,
+        lifetime: FleetLifetime,
+    ) -> Result<Fleet, UsageError> {
+        let prompt: Arc<dyn UserPrompt> = Arc::new(DeclineAll);
+        let specs = self.selected(selection)?;
+        let options = self.options_for_user(&specs, &prompt, lifetime)?;
+        Ok(Fleet::open(self.checked(specs, selection)?, options))
+    }
+
+    /// Opens a fleet of one server. The server may ask the user.
     pub(crate) fn open_for_user(
         &self,
         name: &str,
@@ -72,15 +76,30 @@ impl Setup {
         lifetime: FleetLifetime,
     ) -> Result<Fleet, UsageError> {
         let selection = ServerSelection::One(name);
-        let server = usable_server(&self.loaded, name)?;
-        let root = if server.transport.is_local() { Root::of_directory(&self.paths.project.root) } else { None };
-        let roots: Vec<Root> = root.into_iter().collect();
+        let specs = self.selected(selection)?;
+        let options = self.options_for_user(&specs, prompt, lifetime)?;
+        Ok(Fleet::open(self.checked(specs, selection)?, options))
+    }
+
+    /// Returns the options of a fleet whose tools are shown to a user: with whole descriptions. Local servers may ask for the
+    /// directory of the project; a remote one could not use it.
+    fn options_for_user(
+        &self,
+        specs: &[ServerSpec],
+        prompt: &Arc<dyn UserPrompt>,
+        lifetime: FleetLifetime,
+    ) -> Result<FleetOptions, UsageError> {
+        let local = specs.iter().filter(|spec| spec.server.transport.is_local());
+        let local: BTreeSet<ServerName> = local.map(|spec| spec.server.name.clone()).collect();
+        let root = Root::of_directory(&self.paths.project.root);
         let prompt = Arc::clone(prompt);
         let hosts = Arc::new(move |name: &ServerName| {
-            Arc::new(host(name.clone(), Arc::clone(&prompt), |_| ()).with_roots(roots.clone())) as Arc<dyn Host>
+            let roots = if local.contains(name) { root.iter().cloned().collect() } else { Vec::new() };
+            Arc::new(host(name.clone(), Arc::clone(&prompt), |_| ()).with_roots(roots)) as Arc<dyn Host>
         });
-        let options = FleetOptions { hosts, ..self.fleet_options(lifetime)? };
-        Ok(Fleet::open(self.checked(vec![ServerSpec { server, disabled: None }], selection)?, options))
+        let options = self.fleet_options(lifetime)?;
+        let session = SessionOptions { max_description_chars: Some(usize::MAX), ..options.session };
+        Ok(FleetOptions { hosts, session, ..options })
     }
 
     /// Opens a fleet of all servers, if any, which may ask the user.
@@ -137,6 +156,25 @@ impl Setup {
     /// Returns a remote server's settings, whether or not it may be used.
     pub(crate) fn remote(&self, name: &str) -> Result<RemoteConfig, UsageError> {
         remote_of(name, &find(&self.loaded, name)?.server.transport)
+    }
+
+    /// Returns the selected servers for a fleet, at least one.
+    fn selected(&self, selection: ServerSelection<'_>) -> Result<Vec<ServerSpec>, UsageError> {
+        let specs = match selection {
+            ServerSelection::One(name) => {
+                vec![ServerSpec { server: usable_server(&self.loaded, name)?, disabled: None }]
+            }
+            ServerSelection::All => self.specs(),
+        };
+        if specs.is_empty() && self.loaded.errors().next().is_some() {
+            let message = "no server can be used until the configuration is fixed";
+            return Err(usage_error(message.to_owned(), Some("show its problems: wharf doctor")));
+        }
+        if specs.is_empty() {
+            let hint = "add one: wharf add NAME URL|COMMAND, or pass one: --mcp 'time=uvx mcp-server-time'";
+            return Err(usage_error("no servers configured".to_owned(), Some(hint)));
+        }
+        Ok(specs)
     }
 
     /// Returns all servers for a fleet, without those that another one replaces.

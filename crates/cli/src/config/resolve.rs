@@ -45,7 +45,13 @@ pub(super) fn find<'a>(loaded: &'a Loaded, name: &str) -> Result<&'a ConfiguredS
 
 /// The error for a name that no server has.
 pub(super) fn unknown_server(loaded: &Loaded, name: &str) -> UsageError {
-    usage_error(format!("unknown server `{name}`"), Some(&did_you_mean(name, &server_names(loaded))))
+    let names = server_names(loaded);
+    let hint = if names.is_empty() && loaded.errors().next().is_some() {
+        "fix the configuration first; show its problems: wharf doctor".to_owned()
+    } else {
+        did_you_mean(name, &names)
+    };
+    usage_error(format!("unknown server `{name}`"), Some(&hint))
 }
 
 /// Returns the names of all servers, sorted.

@@ -56,10 +56,6 @@ pub(crate) async fn model(choice: ModelChoice<'_>, globals: &Globals) -> Result<
     };
     match spec.interface {
         Interface::Scripted => scripted(Path::new(&spec.name), FileOf::choice(config)),
-        Interface::Manual if !globals.mcp.is_empty() => Err(usage_error(
-            "a manual model calls no tools, so --mcp has no effect".to_owned(),
-            Some("omit --mcp, or replay a recording with --replay FILE"),
-        )),
         Interface::Manual => manual(Path::new(&spec.name), FileOf::choice(config)),
         _ => {
             let unavailable = |error: Unavailable| usage_error(error.to_string(), Some(&error.hint));

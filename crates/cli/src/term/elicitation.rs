@@ -33,6 +33,34 @@ pub(super) enum Unsent {
     Cancelled,
 }
 
+/// What the user decides about a form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Decision {
+    Accept,
+    Decline,
+    /// Ask for every field again, with what was filled in as the default.
+    Edit,
+}
+
+impl Decision {
+    fn parse(typed: &str) -> Option<Self> {
+        match typed.to_ascii_lowercase().as_str() {
+            "y" | "yes" => Some(Self::Accept),
+            "n" | "no" => Some(Self::Decline),
+            "e" | "edit" => Some(Self::Edit),
+            _ => None,
+        }
+    }
+
+    fn choice(self) -> &'static str {
+        match self {
+            Self::Accept => "[y]es",
+            Self::Decline => "[n]o",
+            Self::Edit => "[e]dit",
+        }
+    }
+}
+
 impl From<Unsent> for ElicitationAnswer {
     fn from(unsent: Unsent) -> Self {
         match unsent {
@@ -82,11 +110,14 @@ impl Form<'_> {
         answer(hidden_line(format!("{}: ", self.rows(question))).await.as_deref())
     }
 
-    /// Asks a question whose answer is no, unless the user says yes.
-    async fn confirm(&self, question: &str) -> Result<(), Unsent> {
-        match self.ask(question).await?.as_str() {
-            "y" | "Y" | "yes" => Ok(()),
-            _ => Err(Unsent::Declined),
+    /// Asks until the user decides. Enter alone decides nothing: it would drop a form that was filled in.
+    async fn decision(&self, question: &str, allowed: &[Decision]) -> Result<Decision, Unsent> {
+        let choices = allowed.iter().map(|decision| decision.choice()).collect::<Vec<_>>().join(", ");
+        loop {
+            match Decision::parse(&self.ask(&format!("{question} {choices}")).await?) {
+                Some(decision) if allowed.contains(&decision) => return Ok(decision),
+                _ => self.say(&format!("expected {choices}")),
+            }
         }
     }
 
@@ -96,7 +127,10 @@ impl Form<'_> {
             return Err(Unsent::Declined);
         }
         self.say(&format!("visit {url}"));
-        self.confirm("done? [y/N]").await
+        match self.decision("done?", &[Decision::Accept, Decision::Decline]).await? {
+            Decision::Accept => Ok(()),
+            Decision::Decline | Decision::Edit => Err(Unsent::Declined),
+        }
     }
 
     async fn fill_in_all(
@@ -116,15 +150,22 @@ impl Form<'_> {
         }
         let defaults = elicitation.defaults().to_value().ok().and_then(|value| value.as_object().cloned());
         let mut filled = defaults.unwrap_or_default();
-        for field in &fields {
-            // A default that the field does not accept would be refused by the server.
-            if filled.get(field.name).is_some_and(|default| !is_accepted(field, default)) {
-                filled.remove(field.name);
+        let all = [Decision::Accept, Decision::Decline, Decision::Edit];
+        let allowed = if fields.is_empty() { &all[..2] } else { &all };
+        loop {
+            for field in &fields {
+                // A default that the field does not accept would be refused by the server.
+                if filled.get(field.name).is_some_and(|default| !is_accepted(field, default)) {
+                    filled.remove(field.name);
+                }
+                self.fill_in_field(field, &mut filled).await?;
             }
-            self.fill_in_field(field, &mut filled).await?;
+            match self.decision("send this?", allowed).await? {
+                Decision::Accept => return Ok(filled),
+                Decision::Decline => return Err(Unsent::Declined),
+                Decision::Edit => {}
+            }
         }
-        self.confirm("send this? [y/N]").await?;
-        Ok(filled)
     }
 
     /// Asks for one field until the field accepts the value.

@@ -3,21 +3,40 @@
 use std::io::Write as _;
 
 use rustix::termios::tcgetwinsize;
+use serde::{Serialize, Serializer};
 use wharf::config::{Problem, Severity};
 
 use super::line_quoter;
 use super::reported;
 use super::style::{BOLD, CYAN, DIM, RED, YELLOW};
-use super::text::{name, visible};
+use super::text::{brief, name, visible};
 use super::wrap::{self, columns, filled};
 use crate::error::UsageError;
 use crate::exit::Exit;
 
 /// A line of a server's output.
+#[derive(Debug)]
 pub(crate) struct QuotedLine {
     /// Where the server wrote it.
     pub(crate) source: &'static str,
     pub(crate) text: String,
+}
+
+impl QuotedLine {
+    pub(crate) fn new(source: &'static str, text: &str) -> Self {
+        Self { source, text: text.to_owned() }
+    }
+
+    /// Returns the line in rows of at most `width` columns, cut to `max_chars`. Every row names the source.
+    pub(crate) fn rows(&self, max_chars: usize, width: usize) -> Vec<String> {
+        filled(&brief(&self.text, max_chars), &format!("{} │ ", self.source), width)
+    }
+}
+
+impl Serialize for QuotedLine {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{} │ {}", self.source, self.text))
+    }
 }
 
 fn err(text: &str) {

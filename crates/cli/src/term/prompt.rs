@@ -71,6 +71,19 @@ pub(crate) fn user_prompt(secret_fields: SecretFields, model: Option<Arc<dyn Mod
     }
 }
 
+/// Declines everything, and declares to servers that it could answer. Some list tools for such clients only.
+pub(crate) struct DeclineAll;
+
+impl UserPrompt for DeclineAll {
+    fn ask(&self, question: Question) -> BoxFuture<'_, UserAnswer> {
+        NoUserPrompt.ask(question)
+    }
+
+    fn capabilities(&self) -> ClientCapabilities {
+        ClientCapabilities { elicitation: true, sampling: true, ..ClientCapabilities::default() }
+    }
+}
+
 /// Declines everything, and says how to approve a call without a terminal.
 struct NoTerminal;
 

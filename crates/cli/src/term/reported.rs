@@ -58,6 +58,13 @@ pub(super) fn add_error(message: &str, hint: Option<&str>) {
     reported.errors.push(ReportedError { message: message.to_owned(), hint: hint.map(str::to_owned) });
 }
 
+/// Starts the report of one of several commands of this process: what was printed before belongs to the others.
+pub(crate) fn start_report() {
+    let mut reported = reported();
+    reported.errors.clear();
+    reported.has_output = false;
+}
+
 /// Remembers that data was written to stdout.
 pub(crate) fn set_output() {
     reported().has_output = true;

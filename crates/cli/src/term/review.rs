@@ -38,9 +38,14 @@ struct Reviewed {
 
 /// Prints what the user must review.
 pub(crate) fn show(approval: &Approval, detail: Detail) {
+    show_resolved(approval, None, detail);
+}
+
+/// Like [`show`], with the command line in which variables are replaced.
+pub(crate) fn show_resolved(approval: &Approval, command_line: Option<&str>, detail: Detail) {
     let width = stderr_width();
     heading(&format!("{} would", approval.name));
-    for row in rows(&reviewed(approval), detail, width) {
+    for row in rows(&reviewed(approval, command_line), detail, width) {
         line(&row);
     }
     for danger in &approval.dangers {
@@ -55,10 +60,13 @@ pub(crate) fn show(approval: &Approval, detail: Detail) {
 }
 
 /// Returns everything to review, in the order in which it is shown.
-fn reviewed(approval: &Approval) -> Vec<Reviewed> {
+fn reviewed(approval: &Approval, resolved: Option<&str>) -> Vec<Reviewed> {
     let mut found = Vec::new();
     let mut add = |key: &str, value: &str| found.push(Reviewed { key: key.to_owned(), value: value.to_owned() });
     approval.command_line.iter().for_each(|command| add("run", command));
+    if let Some(command) = resolved {
+        add("that is", command);
+    }
     approval.url.iter().for_each(|url| add("connect", url));
     approval.cwd.iter().for_each(|cwd| add("in", cwd));
     approval.headers_helper.iter().for_each(|helper| add("also run", helper));
@@ -202,7 +210,7 @@ fn decide(
         Purpose::Approve => "Approve?",
         Purpose::Add => "Add it?",
     };
-    let mut is_cut = shortened(&reviewed(approval)).is_cut || shortened(&changes(approval)).is_cut;
+    let mut is_cut = shortened(&reviewed(approval, None)).is_cut || shortened(&changes(approval)).is_cut;
     loop {
         drop_typed_input();
         for row in summary(approval, stderr_width().unwrap_or(DEFAULT_WIDTH)) {

@@ -5,9 +5,19 @@ use super::labels::contains_label;
 /// Wraps a text into lines of at most `width` columns. A longer word gets a line of its own. The terminal breaks it, so
 /// one that contains a label of ours is broken here: the caller indents its rows.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    joined(text.split_whitespace().flat_map(|word| parts(word, width)), width)
+}
+
+/// Like [`wrapped`], but breaks every word that is longer than a row, after a `/` if it has one.
+pub(crate) fn broken(text: &str, width: usize) -> Vec<String> {
+    joined(text.split_whitespace().flat_map(|word| rows(word, width)), width)
+}
+
+/// Joins words to lines of at most `width` columns.
+fn joined<'a>(words: impl Iterator<Item = &'a str>, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     let mut length = 0;
-    for word in text.split_whitespace().flat_map(|word| parts(word, width)) {
+    for word in words {
         let more = columns(word);
         if length > 0 && length + 1 + more > width {
             lines.push(String::new());
@@ -27,19 +37,24 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
 
 /// Returns a word, or the rows of one that the terminal must not break.
 fn parts(word: &str, width: usize) -> Vec<&str> {
-    let mut parts = Vec::new();
+    if contains_label(word) { rows(word, width) } else { vec![word] }
+}
+
+/// Breaks a word into rows of at most `width` columns.
+fn rows(word: &str, width: usize) -> Vec<&str> {
+    let mut rows = Vec::new();
     let mut rest = word;
-    if columns(word) > width && contains_label(word) {
-        while columns(rest) > width {
-            let (row, more) = rest.split_at(fitting(rest, width));
-            parts.push(row);
-            rest = more;
-        }
+    while columns(rest) > width {
+        let end = fitting(rest, width);
+        let end = rest[..end].rfind('/').map_or(end, |slash| slash + 1);
+        let (row, more) = rest.split_at(end);
+        rows.push(row);
+        rest = more;
     }
     if !rest.is_empty() {
-        parts.push(rest);
+        rows.push(rest);
     }
-    parts
+    rows
 }
 
 /// Columns before every line of a message but the first.
@@ -71,7 +86,7 @@ pub(super) fn message(text: &str, label: usize, width: usize) -> String {
 
 /// Breaks a text into rows that fit between a prefix and the end of the terminal, so that every row begins with the
 /// prefix. All characters stay: unlike [`wrapped`], this breaks long words and leaves runs of spaces.
-pub(crate) fn filled(text: &str, prefix: &str, width: usize) -> Vec<String> {
+pub(super) fn filled(text: &str, prefix: &str, width: usize) -> Vec<String> {
     let room = width.saturating_sub(columns(prefix)).max(RAGGED_COLUMNS);
     let mut rows = Vec::new();
     let mut rest = text;
@@ -120,7 +135,8 @@ fn fitting(text: &str, room: usize) -> usize {
     text.char_indices().find_map(does_not_fit).unwrap_or(text.len())
 }
 
-pub(super) fn columns(text: &str) -> usize {
+/// Returns how many columns a text takes at most.
+pub(crate) fn columns(text: &str) -> usize {
     text.chars().map(width_of).sum()
 }
 
@@ -148,6 +164,13 @@ mod tests {
         assert_eq!(message("the server is  gone", 7, 30), "the server is  gone");
         assert_eq!(message("the server is gone again", 7, 20), "the server is\n  gone again");
         assert_eq!(message("one\n  two three four", 0, 12), "one\n  two three\n  four");
+    }
+
+    #[test]
+    fn a_long_word_is_broken_after_a_slash() {
+        assert_eq!(broken("at /usr/local/share/x now", 12), ["at", "/usr/local/", "share/x now"]);
+        assert_eq!(broken(&"y".repeat(7), 3), ["yyy", "yyy", "y"]);
+        assert_eq!(wrapped("at /usr/local/share/x now", 12), ["at", "/usr/local/share/x", "now"]);
     }
 
     #[test]

@@ -218,6 +218,7 @@ impl Model for OfflineModel {
             thinking: true,
             result_images: true,
             prompt_caching: true,
+            automatic_caching: false,
         }
     }
 

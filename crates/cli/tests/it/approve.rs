@@ -24,6 +24,19 @@ fn approve_shows_the_full_command_with_warnings() {
 }
 
 #[test]
+fn approve_shows_what_variables_of_a_command_stand_for() {
+    let entry = json!({"command": "${CLAUDE_PROJECT_DIR:-.}/run", "args": ["--dir", "${DATA:-data}"]});
+    let secret = json!({"command": "run", "args": ["${SECRET}"]});
+    let person = Person::new().with(PROJECT, "here", &entry).with(PROJECT, "hidden", &secret);
+    let shown = person.run(&["approve", "here", "--yes"]).err;
+    let resolved = person.path("project").canonicalize().unwrap();
+    assert!(shown.contains("run       '${CLAUDE_PROJECT_DIR:-.}/run'"), "{shown}");
+    assert!(shown.contains(&format!("that is   {}/", resolved.display())) && shown.contains("--dir data"), "{shown}");
+    let shown = person.run(&["approve", "hidden", "--yes"]).err;
+    assert!(!shown.contains("that is") && !shown.contains("s3cr3t"), "{shown}");
+}
+
+#[test]
 fn approve_requires_yes_without_a_terminal() {
     let person = project();
     let ran = person.run(&["approve", "demo"]);

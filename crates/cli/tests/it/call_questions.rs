@@ -51,7 +51,7 @@ fn a_form_is_filled_in_and_wrong_values_are_asked_for_again() {
     terminal.wait_for("s │ not accepted: `color` must be one of the choices, by number or by value");
     terminal.answer("s │ choose one: ", "2");
     terminal.answer("s │ choose some, separated by commas: ", "c,1");
-    terminal.answer("s │ send this? [y/N]: ", "y");
+    terminal.answer("s │ send this? [y]es, [n]o, [e]dit: ", "y");
     let (code, seen) = terminal.finish();
     assert!(seen.contains("s │   1) r (Red)\ns │   2) g (Green)\n"), "{seen}");
     let answer = r#""content":{"age":36,"name":"Ada","color":"g","tags":["c","a"]}"#;
@@ -67,6 +67,29 @@ fn a_form_can_be_declined_at_any_field() {
     terminal.answer("s │ b: ", "/decline");
     let (_, seen) = terminal.finish();
     assert!(seen.contains(r#"{"action":"decline"}"#) && !seen.contains("send this?"), "{seen}");
+}
+
+#[test]
+fn enter_neither_sends_nor_drops_a_filled_form() {
+    let server = form(&json!({"city": {"type": "string"}}), &json!(["city"]));
+    let mut terminal = start(&server, "");
+    let question = "s │ send this? [y]es, [n]o, [e]dit: ";
+    terminal.answer("s │ city, required: ", "Pariss");
+    terminal.answer(question, "");
+    terminal.wait_for("s │ expected [y]es, [n]o, [e]dit");
+    terminal.answer(question, "e");
+    terminal.answer("s │ city, required [Pariss]: ", "Paris");
+    terminal.answer(question, "y");
+    let (code, seen) = terminal.finish();
+    assert!(seen.contains(r#""content":{"city":"Paris"}"#) && code == Some(0), "{seen}");
+
+    for no in ["n", "/decline"] {
+        let mut terminal = start(&server, "");
+        terminal.answer("s │ city, required: ", "Paris");
+        terminal.answer(question, no);
+        let (_, seen) = terminal.finish();
+        assert!(seen.contains(r#"{"action":"decline"}"#), "{seen}");
+    }
 }
 
 fn completion() -> Server {
@@ -98,6 +121,16 @@ fn a_completion_needs_consent_for_the_request_and_for_the_answer() {
     terminal.answer("s │ send this to the server? [y]es, [N]o: ", "n");
     let (_, seen) = terminal.finish();
     assert!(!seen.contains(r#""text":"Paris""#) && seen.contains("the user declined the answer"), "{seen}");
+}
+
+#[test]
+fn a_manual_model_may_complete_for_a_server_of_the_command_line() {
+    let server = completion();
+    std::fs::write(server.path().join("traces.json"), "{}").unwrap();
+    let mut terminal = start(&server, "-m manual:traces.json");
+    terminal.answer("s │ send this to the model? [y]es, [N]o: ", "n");
+    let (_, seen) = terminal.finish();
+    assert!(seen.contains("the user declined the request"), "{seen}");
 }
 
 #[test]

@@ -6,8 +6,12 @@ use serde_json::json;
 
 use crate::{PROJECT, Person, USER, demo_entry};
 
-/// Returns the completions of bash at the end of a line.
+/// Returns the completions of bash at the end of a line, without options.
 fn completions(person: &Person, line: &str) -> Vec<String> {
+    all_completions(person, line).into_iter().filter(|word| !word.starts_with('-')).collect()
+}
+
+fn all_completions(person: &Person, line: &str) -> Vec<String> {
     let script = r#"
         source <(wharf completions bash)
         COMP_LINE="$1"; COMP_POINT=${#COMP_LINE}; COMP_TYPE=9
@@ -27,7 +31,7 @@ fn completions(person: &Person, line: &str) -> Vec<String> {
     let out = String::from_utf8(output.stdout).unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(err, "", "{line}");
-    out.lines().map(|word| word.trim().to_owned()).filter(|word| !word.is_empty() && !word.starts_with('-')).collect()
+    out.lines().map(|word| word.trim().to_owned()).filter(|word| !word.is_empty()).collect()
 }
 
 #[test]
@@ -47,6 +51,28 @@ fn servers_and_tools_complete_without_starting_servers() {
     assert_eq!(completions(&person, "wharf call github calculate a=1 "), ["operation=", "b="]);
     assert_eq!(completions(&person, "wharf call github calculate op"), ["operation="]);
     assert!(completions(&person, "wharf call github no-such-tool ").is_empty());
+}
+
+#[test]
+fn options_are_completed_where_one_is_typed_or_nothing_else_fits() {
+    let person = Person::new().with(USER, "github", &demo_entry());
+    assert_eq!(all_completions(&person, "wharf get "), ["github"]);
+    assert!(all_completions(&person, "wharf get -").contains(&"--no-connect".to_owned()));
+    assert!(all_completions(&person, "wharf get --").contains(&"--help".to_owned()));
+    assert!(all_completions(&person, "wharf list ").contains(&"--no-connect".to_owned()));
+    assert!(all_completions(&person, "wharf ").iter().all(|word| !word.starts_with('-')));
+}
+
+#[test]
+fn manual_pages_prompts_and_resources_complete() {
+    let person = Person::new().with(USER, "github", &demo_entry());
+    assert_eq!(completions(&person, "wharf man ver"), ["verify"]);
+    assert_eq!(completions(&person, "wharf man verify ch"), ["check"]);
+    person.write("home/.cache/wharf/prompts.json", r#"{"github": {"review": ["branch", "depth"]}}"#);
+    person.write("home/.cache/wharf/resources.json", r#"{"github": {"notes://a": [], "x://$(id)": []}}"#);
+    assert_eq!(completions(&person, "wharf prompt github "), ["review"]);
+    assert_eq!(completions(&person, "wharf prompt github review branch=x "), ["depth="]);
+    assert_eq!(completions(&person, "wharf read github "), ["notes://a"]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use wharf_testkit::{Script, Step};
 
 use crate::fixtures::Sandbox;
 use crate::remote::{refuse, remote};
+use crate::terminal::on_terminal;
 
 /// Returns the exit code and one line for each finding: verdict, class and check.
 fn findings(sandbox: &Sandbox, arguments: &[&str]) -> (i32, Vec<String>) {
@@ -73,6 +74,20 @@ fn a_missing_command_is_reported_with_how_to_install_it() {
 }
 
 #[test]
+fn the_cause_on_stderr_is_whole_and_marked_in_every_row_of_a_narrow_terminal() {
+    let cause = format!("error: {} THE-END", "no port is free ".repeat(8));
+    let exits = Script::good().at_start([Step::Stderr(cause), Step::Exit(3)]);
+    let sandbox = Sandbox::new().server("exits", &exits);
+    sandbox.command(&[]);
+    let mut command = on_terminal(&format!("stty cols 60 rows 50; {} doctor", env!("CARGO_BIN_EXE_wharf")));
+    command.env("WHARF_CONFIG_ROOT", sandbox.path("root")).current_dir(sandbox.path("project"));
+    let out = crate::run_output(&command.output().unwrap()).out.replace('\r', "");
+    let rows: Vec<&str> = out.lines().skip_while(|row| !row.contains("error: no port")).collect();
+    let end = rows.iter().position(|row| row.ends_with("THE-END")).unwrap_or_else(|| panic!("{out}"));
+    assert!(end > 2 && rows[..=end].iter().all(|row| row.trim_start().starts_with("stderr │ ")), "{out}");
+}
+
+#[test]
 fn an_exited_or_silent_server_is_reported_with_its_stderr() {
     let exits = Script::good().at_start([Step::Stderr("API_KEY is not set".into()), Step::Exit(3)]);
     let sandbox = Sandbox::new().server("exits", &exits).server("silent", &Script::good().at_start([Step::Hang]));
@@ -83,7 +98,6 @@ fn an_exited_or_silent_server_is_reported_with_its_stderr() {
       ✓ start and scope  `server` exists
       ✗ start and scope  the server exited with status 3 before it was ready
                          stderr │ API_KEY is not set
-                         fix: run its command by hand to see why it exits
 
     silent (stdio)
       ✓ start and scope  user scope, ~/root/mcp.json:9

@@ -104,6 +104,13 @@ fn commands_have_short_names() {
 }
 
 #[test]
+fn the_version_is_json_if_json_is_requested() {
+    let version: serde_json::Value = serde_json::from_str(&ran(wharf(&["-V", "--json"])).out).unwrap();
+    let release = version["release"].as_str().unwrap();
+    assert!(version["version"] == 1 && release.starts_with(env!("CARGO_PKG_VERSION")), "{version}");
+}
+
+#[test]
 fn the_version_has_the_commit_and_its_date() {
     let out = ran(wharf(&["--version"])).out;
     let rest = out.strip_prefix(&format!("wharf {}", env!("CARGO_PKG_VERSION"))).unwrap();

@@ -41,6 +41,16 @@ fn import_copies_servers_and_reports_skipped_ones() {
 }
 
 #[test]
+fn import_says_which_servers_share_a_name_and_which_commands_are_missing() {
+    let person = desktop().with(USER, "demo", &demo_entry());
+    let local = person.run(&["import", "claude-desktop", "--dry-run"]);
+    assert!(local.out.contains("shadows the one of the user scope"), "{}", local.out);
+    assert!(local.out.contains("command not found: install uv"), "{}", local.out);
+    let project = person.run(&["import", "claude-desktop", "-s", "project", "--dry-run"]);
+    assert!(project.out.contains("not used: the one of the user scope has precedence"), "{}", project.out);
+}
+
+#[test]
 fn import_reads_a_named_file_and_reports_a_missing_one() {
     let person = Person::new();
     person.write("codex.toml", "[mcp_servers.x]\ncommand = \"srv\"\n");

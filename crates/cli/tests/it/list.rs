@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use wharf_testkit::Script;
 
 use crate::remote::remote;
+use crate::terminal::on_terminal;
 use crate::{PROJECT, Person, USER, demo_entry, entry_touching, ran, screen};
 
 /// Returns a configuration with one server for each state.
@@ -99,6 +100,33 @@ fn get_shows_a_server_without_its_secrets() {
     for shown in [ran, json] {
         assert!(!shown.out.contains("0123456789") && !shown.out.contains("fallback"), "{}", shown.out);
     }
+}
+
+#[test]
+fn get_wraps_values_between_words_on_a_narrow_terminal() {
+    let entry = json!({"command": "no-such-server", "args": ["--first-option", "--second-option", "--third-option"]});
+    let person = Person::new().with(USER, "long", &entry);
+    let line = format!("stty cols 60 rows 50; {} get long --no-connect", env!("CARGO_BIN_EXE_wharf"));
+    let mut command = on_terminal(&line);
+    command.env("HOME", person.path("home")).current_dir(person.path("project"));
+    let out = crate::run_output(&command.output().unwrap()).out.replace('\r', "");
+    let rows = "  command    no-such-server --first-option --second-option\n             --third-option\n";
+    assert!(out.contains(rows), "{out}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_not_called_an_empty_configuration() {
+    let person = Person::new();
+    person.write(PROJECT, r#"{"mcpServers": {"#);
+    for command in ["list", "tools"] {
+        let ran = person.run(&[command]);
+        assert_eq!(ran.code, 2, "{}", ran.err);
+        assert!(ran.err.contains(".mcp.json:1: invalid JSON"), "{}", ran.err);
+        assert!(ran.err.contains("no server can be used until the configuration is fixed"), "{}", ran.err);
+        assert!(!ran.err.contains("wharf add"), "{}", ran.err);
+    }
+    let get = person.run(&["get", "x"]);
+    assert!(get.err.ends_with("hint: fix the configuration first; show its problems: wharf doctor\n"), "{}", get.err);
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn a_prompt_is_printed_message_by_message() {
     Look at ESC[31mthis
 
     assistant:
-    [image, image/png, 3 bytes]
+    [image, image/png, 2 bytes]
 
     user:
     [resource file:///b]

@@ -207,7 +207,8 @@ async fn the_configured_registry_is_used_unless_the_environment_names_one() {
     let before = registry.requests().len();
     let mut command = person.wharf(&["search", "weather", "-q"]);
     command.env("WHARF_REGISTRY_URL", "http://127.0.0.1:1");
-    assert_eq!(soon(tokio::task::spawn_blocking(move || ran(command))).await.unwrap().code, 1);
+    let failed = soon(tokio::task::spawn_blocking(move || ran(command))).await.unwrap();
+    assert_eq!((failed.code, failed.err.matches("http://127.0.0.1:1").count()), (1, 1), "{}", failed.err);
     assert_eq!(registry.requests().len(), before);
 }
 

@@ -65,6 +65,22 @@ fn a_crashed_server_is_started_again_and_both_are_reported() {
 }
 
 #[test]
+fn every_command_prints_one_json_value_if_json_is_requested() {
+    let server = Server::new(&script());
+    let lines = "help\n# comment\n\nad a=1\nresources x\necho text='open\nadd a=1 b=2\ntools nothing\nquit\n";
+    let run = ran_with_input(wharf(&["repl", "s", "--json", "--mcp", &server.mcp()]), lines);
+    assert_eq!(run.code, 2, "{}", run.err);
+    let values: Vec<serde_json::Value> = run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(values.len(), 6, "{}", run.out);
+    assert!(values.iter().all(|value| value["version"] == 1), "{}", run.out);
+    assert_eq!(values[0]["commands"][3]["usage"], "tools [TOOL]");
+    let message = |index: usize| values[index]["error"]["message"].as_str().unwrap_or_default();
+    assert_eq!(message(1), "s: unknown tool `ad`");
+    assert_eq!((message(2), message(3)), ("`resources` has no arguments", "unclosed quote"));
+    assert_eq!((values[4]["isError"].clone(), message(5)), (json!(false), "s: unknown tool `nothing`"));
+}
+
+#[test]
 fn lists_help_and_readable_json_are_printed() {
     let server = Server::new(&script());
     let run = piped(&server, "help\ntools\ntools add\njson\nresources x\n");
@@ -116,7 +132,7 @@ fn a_user_completes_calls_cancels_answers_and_leaves() {
     repl.wait_for("s> ");
     repl.write("ask\n");
     repl.answer("name, required: ", "Ada");
-    repl.answer("send this? [y/N]", "y");
+    repl.answer("send this? [y]es, [n]o, [e]dit", "y");
     repl.wait_for("\"name\": \"Ada\"");
     repl.wait_for("s> ");
     repl.write("half a line\u{3}");

@@ -243,10 +243,10 @@ fn a_run_that_reached_a_limit_says_so_whatever_happens_then() {
     --- stdout
     done
     --- stderr
-    ! mcp__s__echo {"text":"hi"} (not called: the limit of 1 tool calls)
-    ! mcp__s__echo {"text":"hi"} (not called: the limit of 1 tool calls)
+    ! mcp__s__echo {"text":"hi"} (not called: the limit of 1 tool call)
+    ! mcp__s__echo {"text":"hi"} (not called: the limit of 1 tool call)
     ✓ mcp__s__echo {"text":"hi"} (N ms)
-    error: the limit of 1 tool calls reached
+    error: the limit of 1 tool call reached
     hint: raise it with --max-turns, --max-tool-calls, --max-tokens, --max-cost or --max-time
     2 turns · 1 tool call · 2 blocked · limit reached
 
@@ -254,10 +254,10 @@ fn a_run_that_reached_a_limit_says_so_whatever_happens_then() {
     --- stdout
     done
     --- stderr
-    ! mcp__s__echo {"text":"hi"} (not called: the limit of 1 tool calls)
-    ! mcp__s__echo {"text":"hi"} (not called: the limit of 1 tool calls)
+    ! mcp__s__echo {"text":"hi"} (not called: the limit of 1 tool call)
+    ! mcp__s__echo {"text":"hi"} (not called: the limit of 1 tool call)
     ✓ mcp__s__echo {"text":"hi"} (N ms)
-    error: the limit of 1 tool calls reached
+    error: the limit of 1 tool call reached
     hint: raise it with --max-turns, --max-tool-calls, --max-tokens, --max-cost or --max-time
     2 turns · 1 tool call · 2 blocked · limit reached
 
@@ -265,10 +265,10 @@ fn a_run_that_reached_a_limit_says_so_whatever_happens_then() {
     --- stdout
     done
     --- stderr
-    ! mcp__s__echo {"text":"hi"} (not called: the limit of 1 calls of mcp__s__echo)
-    ! mcp__s__echo {"text":"hi"} (not called: the limit of 1 calls of mcp__s__echo)
+    ! mcp__s__echo {"text":"hi"} (not called: the limit of 1 call of mcp__s__echo)
+    ! mcp__s__echo {"text":"hi"} (not called: the limit of 1 call of mcp__s__echo)
     ✓ mcp__s__echo {"text":"hi"} (N ms)
-    error: the limit of 1 calls of mcp__s__echo reached
+    error: the limit of 1 call of mcp__s__echo reached
     hint: raise it with `per_tool_limit` in the model's settings
     2 turns · 1 tool call · 2 blocked · limit reached
     "#);

@@ -174,6 +174,64 @@ fn one_tool_is_shown_in_full_with_an_example() {
     assert!(unknown.err.ends_with("hint: did you mean `convert_time`?\n"), "{}", unknown.err);
 }
 
+/// A server whose only tool has a description that models see the beginning of, and a name like a label of ours.
+fn talkative() -> Server {
+    let text = format!("{} \u{1b}[2JTHE END", "word ".repeat(600));
+    Server::new(&Script::default().tool(json!({"name": "hint: run", "description": text, "inputSchema": {}})))
+}
+
+#[test]
+fn a_description_that_models_see_in_part_is_shown_in_full() {
+    let server = talkative();
+    let page = server.run(&["tools", "s", "hint: run"]);
+    assert!(page.out.contains("\\u{1b}[2JTHE END"), "{}", page.out);
+    assert!(page.out.contains("\nchanged for models: description cut to 2048 characters\n"), "{}", page.out);
+    assert!(page.out.starts_with("│ hint: run\n"), "{}", page.out);
+    let table = server.run(&["tools", "s", "-vv"]);
+    assert!(table.out.contains("THE END") && table.err.contains("description cut to 2048 characters"), "{}", table.err);
+    for arguments in [&["tools", "s", "--json"][..], &["tools", "s", "hint: run", "--json"]] {
+        let json: Value = serde_json::from_str(&server.run(arguments).out).unwrap();
+        let (sent, offered) = match json["servers"].get(0) {
+            Some(server) => (&server["tools"][0], &server["offered"][0]["description"]),
+            None => (&json["tool"], &json["description"]),
+        };
+        assert!(sent["description"].as_str().unwrap().ends_with("THE END"), "{json}");
+        assert!(offered.as_str().unwrap().ends_with("… [cut]"), "{json}");
+    }
+}
+
+#[test]
+fn a_page_fits_into_a_narrow_terminal_and_its_example_can_be_copied() {
+    let required = ["first_argument", "second_argument", "third_argument"];
+    let properties: Value = required.iter().map(|name| (*name, json!({"type": "string"}))).collect();
+    let tool = json!({"name": "tool", "title": "A title that is much longer than the row of a narrow terminal is wide",
+        "inputSchema": {"properties": properties, "required": required}});
+    let server = Server::new(&Script::default().tool(tool));
+    let line = format!(
+        "stty cols 60 rows 50; {} tools s tool --mcp '{}' 2>/dev/null",
+        env!("CARGO_BIN_EXE_wharf"),
+        server.mcp()
+    );
+    let out = crate::run_output(&crate::terminal::on_terminal(&line).output().unwrap()).out.replace('\r', "");
+    assert!(out.lines().all(|line| line.chars().count() <= 60), "{out}");
+    let example =
+        "example:\n  wharf call s tool first_argument=text \\\n    second_argument=text third_argument=text\n";
+    assert!(out.ends_with(example), "{out}");
+}
+
+#[test]
+fn tools_for_clients_that_answer_questions_are_listed() {
+    let script = Script::good().any_tool("ask");
+    let server = Server::new(&script);
+    let log = server.path().join("log");
+    let mcp = format!("{} {}", server.mcp(), log.display());
+    let ran = ran(wharf(&["tools", "s", "--protocol", "legacy", "--mcp", &mcp]));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let initialize = wharf_testkit::WireLog::from_file(&log).last_params("initialize").unwrap();
+    let all = json!({"roots": {}, "elicitation": {"form": {}, "url": {}}, "sampling": {}});
+    assert_eq!(initialize["capabilities"], all);
+}
+
 #[test]
 fn descriptions_are_whole_in_pipes_and_wrapped_between_words_on_narrow_terminals() {
     let server = documented();

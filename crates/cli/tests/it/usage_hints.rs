@@ -82,7 +82,10 @@ fn an_invalid_required_entry_is_an_error() {
 fn an_invalid_entry_can_be_disabled() {
     let odd = json!({"command": 3, "required": true});
     let person = Person::new().with(USER, "demo", &demo_entry()).with(USER, "odd", &odd);
-    assert!(person.run(&["list"]).err.contains("error: "));
+    let listed = person.run(&["list"]);
+    assert!(listed.out.contains("✗ failed") && !listed.err.contains("error: "), "{}", listed.err);
+    assert!(listed.err.contains("hint: see where the entry is: wharf get odd"), "{}", listed.err);
+    assert!(person.run(&["list", "-v"]).err.contains("error: "));
     let ran = person.run(&["disable", "odd"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, "disabled `odd` for you in this project\n"));
     let ran = person.run(&["list"]);

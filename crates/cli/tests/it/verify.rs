@@ -16,7 +16,9 @@ mod tutorial;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
+use wharf_testkit::models::Turn;
 
+use crate::run::models::Provider;
 use crate::{Person, RunOutput, ran};
 
 /// The folder of an example benchmark.
@@ -33,6 +35,29 @@ fn quickstart(person: &Person, more: &[&str]) -> RunOutput {
     let (benchmark, models) = (benchmark.to_str().unwrap(), models.to_str().unwrap());
     let arguments = [&["verify", "run", benchmark, "--models", models, "--judge", "judge"], more].concat();
     person.run(&arguments)
+}
+
+#[test]
+fn a_wrong_key_exits_with_2_if_no_unit_could_run() {
+    let body = json!({"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}});
+    let refused = || Turn::status(401, &[], body.to_string());
+    let checked = json!({"fields": [{"name": "sum", "check": {"trace_contains": {"substring": "4"}}}]});
+    let question = |id: &str| json!({"id": id, "question": "2+2?", "template": checked});
+    let person = Person::new();
+    let benchmark = json!({"name": "sums", "questions": [question("a"), question("b")]});
+    person.write("project/benchmark.json", &benchmark.to_string());
+    let run = |turns: [Turn; 2]| {
+        let provider = Provider::new(turns);
+        let arguments = ["verify", "run", "benchmark.json", "-m", "anthropic:x", "--concurrency", "1"];
+        let mut command = person.wharf(&arguments);
+        provider.env(&mut command);
+        ran(command)
+    };
+    let none = run([refused(), refused()]);
+    assert_eq!(none.code, 2, "{}", none.err);
+    assert!(none.err.contains("error: no unit could run: the provider rejected the API key"), "{}", none.err);
+    let some = run([Turn::text("4"), refused()]);
+    assert_eq!(some.code, 1, "{}", some.err);
 }
 
 fn json_of(ran: &RunOutput) -> Value {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
 use wharf_io::{Child, ChildSpec, Environment, Grace, GroupWatcher, LineObserver};
 
 use super::{ExitInfo, Link, OpenError, PeerHandle, Transport};
@@ -92,6 +93,7 @@ impl Transport for Stdio {
             Ok(Link::from_bytes(pipes.stdout, pipes.stdin).with_peer(Process {
                 child,
                 grace: self.grace,
+                hurried: Notify::new(),
                 environment: self.spec.environment.clone(),
             }))
         })
@@ -101,6 +103,7 @@ impl Transport for Stdio {
 struct Process {
     child: Child,
     grace: Grace,
+    hurried: Notify,
     environment: Environment,
 }
 
@@ -113,8 +116,12 @@ impl PeerHandle for Process {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            self.child.stop(self.grace).await;
+            self.child.stop_hurried(self.grace, self.hurried.notified()).await;
         })
+    }
+
+    fn hurry(&self) {
+        self.hurried.notify_one();
     }
 
     fn abandon(&self) {

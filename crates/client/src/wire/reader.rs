@@ -125,6 +125,10 @@ impl Reader {
                     self.take_commands();
                     if shared.closing.get().is_some() {
                         self.release(|| Failure::Closed);
+                        if !self.host_requests.is_empty() {
+                            self.host_requests.abort_all();
+                            self.peer.hurry();
+                        }
                     }
                     if shared.out.failure().is_some() {
                         last_read.get_or_insert(Instant::now() + DRAIN_TIMEOUT);
@@ -338,6 +342,10 @@ impl Reader {
         if self.shared.stateless.load(Ordering::Relaxed) {
             // Modern servers request input in their results, and must not send requests.
             return Counters::add(&self.shared.counters.violations);
+        }
+        if self.shared.closing.get().is_some() {
+            // No answer can be sent any more, and a server that waits for one does not exit.
+            return self.peer.hurry();
         }
         let refused = |code, message: &str| Err(RpcError { code, message: message.to_owned(), data: None });
         if method == "ping" {

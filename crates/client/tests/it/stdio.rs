@@ -220,6 +220,20 @@ async fn a_server_that_closes_stdout_but_keeps_running_is_killed() {
 }
 
 #[tokio::test]
+async fn a_server_that_waits_for_an_answer_while_it_is_closed_is_not_waited_for() {
+    let initialize_result = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}"#;
+    let question = r#"{"jsonrpc":"2.0","id":"q","method":"roots/list"}"#;
+    // Asks when its input ends, and would wait for the answer.
+    let script = format!("read x; echo '{initialize_result}'; while read x; do :; done; echo '{question}'; sleep 600");
+    let transport = Stdio::new("/bin/sh", ["-c", &script], Environment::default().with("PATH", "/usr/bin:/bin"));
+    let transport = transport.with_grace(Grace { after_eof: Duration::from_secs(600), ..Grace::default() });
+    let session = Session::new("asking".parse().unwrap(), transport, NoHost, legacy());
+    soon(session.connect()).await.unwrap();
+    soon(session.close()).await;
+    assert_eq!(children_of(std::process::id()), Vec::<u32>::new());
+}
+
+#[tokio::test]
 async fn a_missing_command_is_named_in_the_error() {
     let transport = Stdio::new("no-such-server", ["--stdio"], Environment::default().with("PATH", "/usr/bin"));
     let session = Session::new("ghost".parse().unwrap(), transport, NoHost, legacy());

@@ -12,6 +12,7 @@ use wharf_client::{Admission, Schema, SchemaError, SchemaViolation};
 use wharf_protocol::{Fields, Hints, Json, ServerName, Tool, ToolDefinition};
 
 use super::executor::ToolExecutor;
+use super::tool_filter::capped;
 use wharf_config::{Settings, ToolNames};
 
 /// The longest output limit that a tool may request for itself, in characters.
@@ -126,6 +127,15 @@ impl Entry {
             description: Arc::clone(&self.description),
             input_schema: self.input_schema.clone(),
             hints: self.hints,
+        }
+    }
+
+    /// The description without the cap: its server's, if models see the beginning of that. A session stores no more than
+    /// its `max_description_chars`.
+    pub fn whole_description(&self) -> &str {
+        match &self.tool.description {
+            Some(whole) if capped(whole).is_some_and(|cut| cut == self.description) => whole,
+            _ => &self.description,
         }
     }
 

@@ -31,6 +31,9 @@ pub struct FleetOptions {
     /// What the host provides to servers.
     pub host_environment: HostEnvironment,
     /// The options of all sessions, unless a server's settings override them.
+    ///
+    /// Without a limit of its own, a session stores descriptions as models see them: cut. A host that shows descriptions in
+    /// full sets a higher limit; models see no more than before.
     pub session: SessionOptions,
     /// Sessions to resume, which [`Fleet::close_keeping_sessions`](super::Fleet::close_keeping_sessions) has left with
     /// servers at the same addresses.

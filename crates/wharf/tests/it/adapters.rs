@@ -297,7 +297,7 @@ async fn tools_of_real_servers_produce_the_same_trace_with_every_adapter() {
     assistant:
       calls mcp__everything__get-tiny-image {} (id 4)
     id 4: Here's the image you requested:
-    [image, image/png, 3 KiB]
+    [image, image/png, 3.9 KiB]
     The image above is the MCP logo.
     assistant:
       calls mcp__time__convert_time {"source_timezone":"Mars/Olympus","time":"12:30","target_timezone":"UTC"} (id 5)

@@ -173,7 +173,7 @@ async fn the_same_conversation_has_the_same_trace_on_every_adapter() {
       },
       {
         "role": "tool",
-        "content": "see:\n[image, image/png, 3 bytes]",
+        "content": "see:\n[image, image/png, 2 bytes]",
         "block_index": 4,
         "tool_result": {
           "tool_use_id": "call_c",

@@ -262,7 +262,7 @@ async fn a_model_without_image_input_gets_descriptions_of_images() {
     assert!(!wharf_agent::Model::capabilities(&model).result_images);
     eventually(request.complete(&model)).await.unwrap();
     let sent = &fake.bodies()[0]["messages"];
-    assert_eq!((&sent[1]["content"], sent.as_array().unwrap().len()), (&"[image, image/png, 3 bytes]".into(), 2));
+    assert_eq!((&sent[1]["content"], sent.as_array().unwrap().len()), (&"[image, image/png, 2 bytes]".into(), 2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -312,4 +312,10 @@ async fn prompt_caching_is_a_capability_only_if_it_must_be_requested() {
     assert!(!caches(Dialect::OpenRouter, "openai/gpt-5"));
     assert!(!caches(Dialect::Endpoint, "anthropic/claude-sonnet-5"));
     assert!(Adapter::Anthropic.model(&fake).capabilities().prompt_caching);
+    let caches_by_itself = |dialect, name: &str| {
+        use wharf_agent::Model as _;
+        OpenAi::new(dialect, endpoint(&fake), name).unwrap().capabilities().automatic_caching
+    };
+    assert!(caches_by_itself(Dialect::OpenAi, "gpt-5") && caches_by_itself(Dialect::OpenRouter, "openai/gpt-5"));
+    assert!(!caches_by_itself(Dialect::Endpoint, "x") && !caches_by_itself(Dialect::OpenRouter, "meta-llama/x"));
 }

@@ -97,7 +97,7 @@ async fn a_conversation_on_the_messages_api() {
         {"type":"tool_use","id":"id_call_1","name":"look","input":{"b":1,"a":2.0}}
         {"type":"tool_use","id":"call_2","name":"look","input":{"INVALID_JSON":"{\"n\": "}}
       "user"
-        {"type":"tool_result","tool_use_id":"call_2","content":[{"type":"text","text":"no"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGk="}},{"type":"text","text":"[image, image/tiff, 3 bytes]"},{"type":"text","text":"[audio, audio/wav, 3 bytes]"},{"type":"text","text":"inside"},{"type":"text","text":"[link to https://example.com/z]"}],"is_error":true}
+        {"type":"tool_result","tool_use_id":"call_2","content":[{"type":"text","text":"no"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGk="}},{"type":"text","text":"[image, image/tiff, 2 bytes]"},{"type":"text","text":"[audio, audio/wav, 2 bytes]"},{"type":"text","text":"inside"},{"type":"text","text":"[link to https://example.com/z]"}],"is_error":true}
         {"type":"tool_result","tool_use_id":"id_call_1","content":[{"type":"text","text":"{\"n\": 1.0}"}]}
       "user"
         {"type":"text","text":"And?"}
@@ -118,7 +118,7 @@ async fn a_conversation_on_chat_completions() {
       {"role":"system","content":"Be brief.\n\nBe right."}
       {"role":"user","content":"Look twice."}
       {"role":"assistant","content":"I look.","tool_calls":[{"id":"call.1","type":"function","function":{"name":"look","arguments":"{\"b\": 1, \"a\": 2.0}"}},{"id":"call_2","type":"function","function":{"name":"look","arguments":"{\"n\": "}}]}
-      {"role":"tool","tool_call_id":"call_2","content":"Error: no\n[image, image/png, 3 bytes]\n[image, image/tiff, 3 bytes]\n[audio, audio/wav, 3 bytes]\ninside\n[link to https://example.com/z]\n"}
+      {"role":"tool","tool_call_id":"call_2","content":"Error: no\n[image, image/png, 2 bytes]\n[image, image/tiff, 2 bytes]\n[audio, audio/wav, 2 bytes]\ninside\n[link to https://example.com/z]\n"}
       {"role":"tool","tool_call_id":"call.1","content":"{\"n\": 1.0}"}
       "user"
         {"type":"text","text":"Image 1 of the result of the call call_2:"}

@@ -14,6 +14,7 @@ use crate::config::network;
 use crate::config::servers::{self, has_authorization};
 use crate::exit::Exit;
 use crate::hints;
+use crate::term::QuotedLine;
 
 /// How long a name lookup may take, and how long a TCP connection.
 const STEP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -79,7 +80,7 @@ fn connected(probe: &Probe<'_>) -> Vec<Finding> {
         lines => {
             let count = if lines == 1 { "1 line".to_owned() } else { format!("{lines} lines") };
             let message = format!("ignored {count} on stdout, where only messages belong");
-            let said = evidence.noise.iter().map(|line| format!("stdout │ {line}")).collect();
+            let said = evidence.noise.iter().map(|line| QuotedLine::new("stdout", line)).collect();
             let fix = "make the server log to stderr".to_owned();
             findings.push(Class::Connection.advice(name, "stdout", message).with_fix(fix).quoting(said));
         }
@@ -116,13 +117,13 @@ fn failure(error: &CallError, kind: &ConnectErrorKind, probe: &Probe<'_>) -> Fin
         (_, None) => hints::for_error(error, probe.status.transport.is_remote()),
     };
     let mut said = quoted_stderr(&error.evidence);
-    said.extend(error.evidence.noise.iter().map(|line| format!("stdout │ {line}")));
+    said.extend(error.evidence.noise.iter().map(|line| QuotedLine::new("stdout", line)));
     class.problem(name, check, Exit::from(kind), error.kind.to_string()).with_fix(fix).quoting(said)
 }
 
 /// Returns the last lines of a server's stderr for a quote, with the one that says why.
-pub(super) fn quoted_stderr(evidence: &Evidence) -> Vec<String> {
-    evidence.explaining_lines(QUOTED_LINES).into_iter().map(|line| format!("stderr │ {line}")).collect()
+pub(super) fn quoted_stderr(evidence: &Evidence) -> Vec<QuotedLine> {
+    evidence.explaining_lines(QUOTED_LINES).into_iter().map(|line| QuotedLine::new("stderr", line)).collect()
 }
 
 /// Checks the way to a URL step by step: first its name, then its port.

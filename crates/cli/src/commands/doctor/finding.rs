@@ -4,7 +4,7 @@ use anstyle::Style;
 use serde::{Serialize, Serializer};
 
 use crate::exit::Exit;
-use crate::term::{GREEN, RED, YELLOW};
+use crate::term::{GREEN, QuotedLine, RED, YELLOW};
 
 /// What a finding is about, in the order of a server's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,7 +42,7 @@ pub(super) struct Finding {
     pub(super) message: String,
     pub(super) fix: Option<String>,
     /// Lines of the server's output.
-    pub(super) said: Vec<String>,
+    pub(super) said: Vec<QuotedLine>,
 }
 
 impl Class {
@@ -110,7 +110,7 @@ impl Finding {
     }
 
     /// Adds lines of the server's output.
-    pub(super) fn quoting(mut self, said: Vec<String>) -> Self {
+    pub(super) fn quoting(mut self, said: Vec<QuotedLine>) -> Self {
         self.said = said;
         self
     }

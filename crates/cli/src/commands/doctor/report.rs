@@ -10,6 +10,8 @@ use crate::term::{self, wrapped};
 
 /// The column of a finding's text, after its mark and its class.
 const INDENT: usize = 21;
+/// How much of one line of a server's output is shown on a terminal without `--verbose`.
+const MAX_QUOTED_CHARS: usize = 300;
 /// The least width for the text.
 const MIN_TEXT_WIDTH: usize = 30;
 
@@ -73,8 +75,9 @@ fn is_shown(finding: &Finding, globals: &Globals) -> bool {
 fn finding_lines(finding: &Finding, globals: &Globals, width: usize) -> Vec<String> {
     let room = width.saturating_sub(INDENT).max(MIN_TEXT_WIDTH);
     let mut lines: Vec<String> = wrapped(&term::visible(&finding.message), room);
-    let said = finding.said.iter().map(|line| term::brief(line, if globals.is_verbose() { usize::MAX } else { room }));
-    lines.extend(said.flat_map(|line| term::filled(&line, "", room)));
+    let is_whole = globals.is_verbose() || width == usize::MAX;
+    let max_chars = if is_whole { usize::MAX } else { MAX_QUOTED_CHARS };
+    lines.extend(finding.said.iter().flat_map(|line| line.rows(max_chars, room)));
     if let Some(fix) = &finding.fix {
         lines.extend(wrapped(&term::visible(&format!("fix: {fix}")), room));
     }

@@ -1,19 +1,38 @@
 //! The commands of the repl, as typed.
 
+use serde::Serialize;
+
 use crate::error::{UsageError, usage_error};
 
-pub(super) const HELP: &str = "\
-TOOL key=value…     call a tool; values are parsed as JSON unless the tool expects a string
-TOOL {\"key\": 1}     call a tool with one JSON object
-call TOOL …         the same, for a tool with the name of a command
-tools [TOOL]        list the tools, or show one in full
-prompts             list the prompts
-resources           list the resources
-read URI            read a resource
-help                show this text
-quit                leave (Ctrl-D)
+/// One form of a command, and what it does.
+#[derive(Serialize)]
+pub(super) struct CommandHelp {
+    usage: &'static str,
+    about: &'static str,
+}
 
-Tab completes tools and arguments. Ctrl-C cancels a call.";
+/// All forms of the commands.
+pub(super) const COMMANDS: [CommandHelp; 9] = [
+    CommandHelp {
+        usage: "TOOL key=value…",
+        about: "call a tool; values are parsed as JSON unless the tool expects a string",
+    },
+    CommandHelp { usage: "TOOL {\"key\": 1}", about: "call a tool with one JSON object" },
+    CommandHelp { usage: "call TOOL …", about: "the same, for a tool with the name of a command" },
+    CommandHelp { usage: "tools [TOOL]", about: "list the tools, or show one in full" },
+    CommandHelp { usage: "prompts", about: "list the prompts" },
+    CommandHelp { usage: "resources", about: "list the resources" },
+    CommandHelp { usage: "read URI", about: "read a resource" },
+    CommandHelp { usage: "help", about: "show this text" },
+    CommandHelp { usage: "quit", about: "leave (Ctrl-D)" },
+];
+
+/// Returns the text of `help`.
+pub(super) fn help() -> String {
+    let lines: Vec<String> =
+        COMMANDS.iter().map(|CommandHelp { usage, about }| format!("{usage:<20}{about}")).collect();
+    format!("{}\n\nTab completes tools and arguments. Ctrl-C cancels a call.", lines.join("\n"))
+}
 
 /// The words that are commands.
 pub(super) const NAMES: [&str; 7] = ["call", "help", "prompts", "quit", "read", "resources", "tools"];

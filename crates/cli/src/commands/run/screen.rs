@@ -1,5 +1,6 @@
 //! A run on the terminal: streamed text, a line per tool call, and a summary.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
@@ -8,12 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::MissedTickBehavior;
 use wharf::agent::{AgentEvent, AgentResult, Delta, EventSink, Limit, RunEnd};
+use wharf::fleet::Fleet;
 use wharf::{BlockKind, Json, ServerInstructions, ServerName, ServerNotice, ToolOutput};
 
 use super::activity::{Activity, FRAME_INTERVAL};
 use super::args::Output;
 use super::summary::{model_hint, report_limits, seconds, summary};
 use crate::exit::Exit;
+use crate::failure;
 use crate::globals::Globals;
 use crate::term::{self, DIM, GREEN, LineQuoter, RED, YELLOW, json_line};
 
@@ -21,6 +24,9 @@ use crate::term::{self, DIM, GREEN, LineQuoter, RED, YELLOW, json_line};
 const BRIEF_CHARS: usize = 100;
 /// How much with `--verbose`.
 const VERBOSE_CHARS: usize = 4_000;
+
+/// Begins every line of a thought where no color tells it from an answer.
+const THOUGHT_MARK: &str = "thinking │ ";
 
 /// Shows a run while it happens.
 pub(super) struct Screen {
@@ -32,6 +38,8 @@ pub(super) struct Screen {
     stream: Option<Stream>,
     /// Whether the activity line is shown.
     animated: bool,
+    /// Says why a server is not connected.
+    fleet: Fleet,
     /// Whether the reason of a failure was printed already.
     reported: AtomicBool,
     state: Mutex<State>,
@@ -59,8 +67,11 @@ struct State {
     /// The model, `INTERFACE:NAME`.
     model: String,
     pending_calls: Vec<PendingCall>,
-    /// The notices about servers that the model has, and that the user has seen.
-    notices: Vec<(ServerName, ServerNotice)>,
+    /// The warnings that were printed. Each is printed once.
+    warnings: BTreeSet<String>,
+    /// The notices about servers that the model has, and that the user has seen; `None` before the first turn of this
+    /// process.
+    notices: Option<Vec<(ServerName, ServerNotice)>>,
     activity: Activity,
 }
 
@@ -113,7 +124,7 @@ impl State {
 }
 
 impl Screen {
-    pub(super) fn new(globals: &Globals, output: Output) -> Self {
+    pub(super) fn new(globals: &Globals, output: Output, fleet: &Fleet) -> Self {
         let quiet = globals.quiet || output != Output::Text;
         let stream = match (std::io::stdout().is_terminal(), std::io::stderr().is_terminal()) {
             _ if quiet => None,
@@ -135,7 +146,8 @@ impl Screen {
             thought: false,
             model: String::new(),
             pending_calls: Vec::new(),
-            notices: Vec::new(),
+            warnings: BTreeSet::new(),
+            notices: None,
             activity: Activity::new(!animated),
         };
         Self {
@@ -143,6 +155,7 @@ impl Screen {
             verbosity: globals.verbose,
             stream,
             animated,
+            fleet: fleet.clone(),
             reported: AtomicBool::new(false),
             state: Mutex::new(state),
         }
@@ -276,7 +289,9 @@ impl Screen {
         let streamed = std::mem::take(&mut self.state().streamed);
         if !std::mem::take(&mut self.state().thought) && self.is_verbose() && !self.quiet {
             for thought in message.content.iter().filter_map(thought) {
-                self.line(&term::plain(thought));
+                let rows: Vec<String> =
+                    term::plain(thought).lines().map(|row| format!("{THOUGHT_MARK}{row}")).collect();
+                self.line(&rows.join("\n"));
             }
         }
         let text = message.plain_text();
@@ -325,20 +340,21 @@ impl Screen {
     }
 
     /// Prints which servers have joined the run, or left it for now. What the first turn lacks was printed before it.
-    fn servers_changed(&self, turn: u32, servers: &[ServerInstructions]) {
+    fn servers_changed(&self, servers: &[ServerInstructions]) {
         let notices: Vec<(ServerName, ServerNotice)> =
             servers.iter().filter_map(|about| Some((about.server.clone(), about.notice?))).collect();
-        let before = std::mem::replace(&mut self.state().notices, notices.clone());
-        if self.quiet || turn <= 1 {
-            return;
-        }
+        let before = self.state().notices.replace(notices.clone());
+        let Some(before) = before.filter(|_| !self.quiet) else { return };
         for (server, notice) in notices.iter().filter(|notice| !before.contains(notice)) {
             self.close_line();
             match notice {
                 ServerNotice::Joined => term::note(&format!("{server} is connected; the model has its tools now")),
                 ServerNotice::Late => {
+                    let status = self.fleet.status(server);
+                    let reason = status.as_ref().and_then(failure::reason_with_cause);
+                    let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
                     term::warning(&format!(
-                        "{server} is not connected; reconnecting, and continuing without its tools"
+                        "{server} is not connected; reconnecting, and continuing without its tools{reason}"
                     ));
                 }
             }
@@ -389,7 +405,7 @@ impl EventSink for Screen {
                 let wait = format!("waiting for {}", state.model);
                 state.activity.set(Some(wait));
             }
-            AgentEvent::Instructions { turn, servers } => self.servers_changed(turn, &servers),
+            AgentEvent::Instructions { servers, .. } => self.servers_changed(&servers),
             AgentEvent::ModelDelta(Delta::Text(text)) => self.delta(&text, false),
             AgentEvent::ModelDelta(Delta::Thinking(text)) if self.is_verbose() => self.delta(&text, true),
             AgentEvent::ModelDelta(Delta::Thinking(_)) => {
@@ -430,7 +446,7 @@ impl EventSink for Screen {
                 );
                 term::warning(&format!("{what}: {reason}; {delayed}"));
             }
-            AgentEvent::Warning { message } if !self.quiet => {
+            AgentEvent::Warning { message } if !self.quiet && self.state().warnings.insert(message.clone()) => {
                 self.close_line();
                 term::warning(&message);
             }

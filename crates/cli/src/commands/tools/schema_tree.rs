@@ -2,16 +2,10 @@
 
 use serde_json::Value;
 
-/// Deeper values are not shown.
-const MAX_DEPTH: usize = 8;
+use crate::schema_kind::{Kinds, MAX_DEPTH, shown};
+
 /// The most lines of one schema.
 const MAX_LINES: usize = 300;
-/// The most subschemas that are read for the types of all lines: alternatives may refer to each other without an end.
-const MAX_READ: usize = 20_000;
-/// How many values of an enumeration are shown.
-const MAX_VALUES: usize = 30;
-/// How much of one value is shown.
-const MAX_VALUE_CHARS: usize = 100;
 
 /// One value of a schema.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,30 +19,28 @@ pub(super) struct TreeLine {
 
 /// Returns the properties of an object schema, and theirs.
 pub(super) fn tree(schema: &Value) -> Vec<TreeLine> {
-    let mut tree = Tree { root: schema, lines: Vec::new(), read: 0 };
+    let mut tree = Tree { kinds: Kinds::new(schema), lines: Vec::new() };
     tree.add_properties(schema, 0);
     tree.lines
 }
 
 struct Tree<'a> {
-    root: &'a Value,
+    kinds: Kinds<'a>,
     lines: Vec<TreeLine>,
-    /// The subschemas that were read for their types.
-    read: usize,
 }
 
 impl<'a> Tree<'a> {
     fn add_properties(&mut self, schema: &'a Value, depth: usize) {
-        let schema = self.resolved(schema);
+        let schema = self.kinds.resolved(schema);
         let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let required: Vec<&str> = required.collect();
         for (name, property) in schema["properties"].as_object().into_iter().flatten() {
             if self.lines.len() >= MAX_LINES {
                 return;
             }
-            let resolved = self.resolved(property);
+            let resolved = self.kinds.resolved(property);
             let is_required = required.contains(&name.as_str());
-            let details = [Some(self.kind(property, 0)), is_required.then(|| "required".to_owned())];
+            let details = [Some(self.kinds.kind(property)), is_required.then(|| "required".to_owned())];
             let details = details.into_iter().flatten().chain(limits(resolved)).collect::<Vec<_>>().join(", ");
             let text = property["description"].as_str().or(resolved["description"].as_str());
             let description = text.or(resolved["title"].as_str()).map(str::to_owned);
@@ -66,47 +58,6 @@ impl<'a> Tree<'a> {
         let alternatives = ["anyOf", "oneOf", "allOf"].into_iter().filter_map(|key| schema[key].as_array()).flatten();
         for part in parts.into_iter().filter(|part| part.is_object()).chain(alternatives) {
             self.add_properties(part, depth);
-        }
-    }
-
-    /// Follows a reference into the same document.
-    fn resolved(&self, schema: &'a Value) -> &'a Value {
-        let pointer = schema["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
-        pointer.and_then(|pointer| self.root.pointer(pointer)).unwrap_or(schema)
-    }
-
-    fn kind(&mut self, schema: &'a Value, depth: usize) -> String {
-        let schema = self.resolved(schema);
-        self.read += 1;
-        if depth >= MAX_DEPTH || self.read > MAX_READ {
-            return "any".to_owned();
-        }
-        if let Some(values) = schema["enum"].as_array() {
-            let more = if values.len() > MAX_VALUES { " | …" } else { "" };
-            let shown: Vec<String> = values.iter().take(MAX_VALUES).map(shown).collect();
-            return format!("{}{more}", shown.join(" | "));
-        }
-        if let Some(value) = schema.get("const") {
-            return shown(value);
-        }
-        if let Some(alternatives) = schema["anyOf"].as_array().or(schema["oneOf"].as_array()) {
-            let mut kinds: Vec<String> = Vec::new();
-            for alternative in alternatives.iter().take(MAX_VALUES) {
-                let kind = self.kind(alternative, depth + 1);
-                if !kinds.contains(&kind) {
-                    kinds.push(kind);
-                }
-            }
-            return kinds.join(" | ");
-        }
-        match &schema["type"] {
-            Value::String(one) if one == "array" && schema["items"].is_object() => {
-                format!("array of {}", self.kind(&schema["items"], depth + 1))
-            }
-            Value::String(one) => one.clone(),
-            Value::Array(several) => several.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" | "),
-            _ if schema["properties"].is_object() => "object".to_owned(),
-            _ => "any".to_owned(),
         }
     }
 }
@@ -128,14 +79,6 @@ fn limits(schema: &Value) -> Vec<String> {
         with_text("default", "default"),
     ];
     texts.into_iter().flatten().collect()
-}
-
-fn shown(value: &Value) -> String {
-    let text = value.to_string();
-    match text.char_indices().nth(MAX_VALUE_CHARS) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text,
-    }
 }
 
 #[cfg(test)]

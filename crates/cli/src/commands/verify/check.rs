@@ -2,7 +2,10 @@
 
 use serde::Serialize;
 use wharf::agent::models::ProviderTimeouts;
-use wharf::verify::{Benchmark, Estimate, Plan, PlanInput, ServerSet, ToolSet, ToolSets, VerificationConfig};
+use wharf::verify::{
+    Benchmark, Estimate, Plan, PlanInput, Question, ServerSet, ToolSet, ToolSets, VerificationConfig,
+    question_needs_judge,
+};
 
 use super::args::Check;
 use super::settings;
@@ -33,6 +36,16 @@ struct JsonCheck<'a> {
     stages: Vec<&'a str>,
     /// What a run costs. `None` if no model is named.
     estimate: Option<Estimate>,
+    /// How many questions need a judge.
+    #[serde(skip)]
+    judged: usize,
+}
+
+impl JsonCheck<'_> {
+    /// Whether a run would fail for want of a judge.
+    fn needs_judge(&self) -> bool {
+        self.judges.is_empty() && self.judged > 0
+    }
 }
 
 pub(super) async fn run(globals: &Globals, args: Check) -> Exit {
@@ -93,6 +106,8 @@ async fn check(globals: &Globals, args: &Check) -> Result<Exit, UsageError> {
         replicates,
         stages,
         estimate: Some(estimate),
+        // A plan with questions that need a judge has one.
+        judged: 0,
     };
     Ok(print(&report, globals).await)
 }
@@ -106,6 +121,9 @@ async fn check_file(
 ) -> Result<Exit, UsageError> {
     let selection = args.selection.selection();
     let questions = selection.questions(benchmark).map_err(|error| planning::invalid(&error))?;
+    let evaluation = planning::evaluation(config);
+    let needs_judge = |question: &&Question| question_needs_judge(question, benchmark, &evaluation);
+    let judged = questions.iter().copied().filter(needs_judge).count();
     let report = JsonCheck {
         version: 1,
         benchmark: &benchmark.name,
@@ -114,12 +132,14 @@ async fn check_file(
         judges: config.judges.iter().flatten().map(String::as_str).collect(),
         embedding: config.embedding_check_model.clone(),
         replicates: planning::replicates(config, benchmark),
-        stages: planning::stages(planning::evaluation(config))?,
+        stages: planning::stages(evaluation)?,
         estimate: None,
+        judged,
     };
     let exit = print(&report, globals).await;
     if !globals.quiet {
-        term::hint("pass a model with -m MODEL for the number of units and an estimate");
+        let judge = if report.needs_judge() { " and a judge with --judge MODEL" } else { "" };
+        term::hint(&format!("pass a model with -m MODEL{judge} for the number of units and an estimate"));
     }
     Ok(exit)
 }
@@ -149,7 +169,14 @@ fn text(report: &JsonCheck<'_>, globals: &Globals) -> String {
         ("benchmark", report.benchmark.to_owned()),
         ("questions", format!("{}: {}", report.questions.len(), list(&report.questions))),
         ("models", list(&report.models)),
-        ("judges", list(&report.judges)),
+        (
+            "judges",
+            if report.needs_judge() {
+                format!("none; needed for {}", term::counted(report.judged, "question"))
+            } else {
+                list(&report.judges)
+            },
+        ),
         ("embeddings", report.embedding.clone().unwrap_or_else(|| "off".to_owned())),
         ("replicates", report.replicates.to_string()),
     ];

@@ -11,8 +11,8 @@ use wharf::agent::models::has_price;
 use wharf::verify::logged::LoggedModels;
 use wharf::verify::recording::Recording;
 use wharf::verify::{
-    Benchmark, BenchmarkRunner, Plan, PlanInput, RunStore, RunnerParts, Selection, ServerSet, StoreError, ToolSet,
-    ToolSets, VerificationConfig,
+    Benchmark, BenchmarkRunner, ModelUnderTest, Plan, PlanInput, RunStore, RunnerParts, Selection, ServerSet,
+    StoreError, ToolSet, ToolSets, VerificationConfig,
 };
 
 use super::args::VerifyRun;
@@ -25,6 +25,7 @@ use crate::interrupt::finishing;
 use crate::models::trust::Trust;
 use crate::term;
 use crate::verification::engine::{self, PlannedRun, RunOptions, RunSettings};
+use crate::verification::key_watch::KeyWatch;
 use crate::verification::participants::{Availability, ModelFactory, Participants};
 use crate::verification::workbench::{CliWorkbench, DeclaringFiles, Unplannable};
 use crate::verification::{benchmark_file, outputs, planning, store};
@@ -46,6 +47,7 @@ struct Prepared {
     outputs: Vec<outputs::OutputFile>,
     workbench: Arc<CliWorkbench>,
     redactor: wharf::Redactor,
+    keys: Arc<KeyWatch>,
 }
 
 /// Runs a benchmark. With `logged`, its answers are those of a log.
@@ -58,8 +60,8 @@ pub(super) async fn run(globals: &Globals, args: VerifyRun, logged: Option<Logge
         };
         let end = prepared.planned.execute(globals, interruption).await;
         prepared.workbench.close().await;
-        let Prepared { planned, config, benchmark, store_file, outputs, redactor, .. } = prepared;
-        let finished = Finished { planned: &planned, config: &config, benchmark, store_file, outputs, redactor };
+        let Prepared { planned, config, benchmark, store_file, outputs, redactor, keys, .. } = prepared;
+        let finished = Finished { planned: &planned, config: &config, benchmark, store_file, outputs, redactor, keys };
         let exit = finished.report(globals, &args, end).await;
         let _ = planned.store.close().await;
         exit
@@ -231,6 +233,8 @@ async fn plan(args: &VerifyRun, paths: &Paths, quiet: bool, parts: Parts) -> Res
     let name = benchmark.name.clone();
     let redactor = participants.redactor.clone();
     let Participants { models, judges, embedding, .. } = participants;
+    let keys = Arc::<KeyWatch>::default();
+    let models = models.into_iter().map(|of| ModelUnderTest { model: keys.watched(of.model), ..of }).collect();
     let runner = BenchmarkRunner::new(RunnerParts {
         benchmark,
         models,
@@ -245,7 +249,7 @@ async fn plan(args: &VerifyRun, paths: &Paths, quiet: bool, parts: Parts) -> Res
     let options = RunOptions::new(config, settings::lease()?, recording);
     let planned = PlannedRun { store: opened, run, runner: Arc::new(runner), options };
     let outputs = outputs::parse(&args.output)?;
-    Ok(Prepared { planned, config: config.clone(), benchmark: name, store_file, outputs, workbench, redactor })
+    Ok(Prepared { planned, config: config.clone(), benchmark: name, store_file, outputs, workbench, redactor, keys })
 }
 
 /// Warns about models that a limit of the cost does not count.

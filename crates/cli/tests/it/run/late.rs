@@ -104,6 +104,24 @@ fn a_tool_of_a_server_that_is_down_is_reported_as_such() {
 }
 
 #[test]
+fn a_run_quotes_why_a_server_died_once() {
+    let dead = json!({"command": "sh", "args": ["-c", "echo 'error: no port' >&2; exit 3"]});
+    let person = Person::new().with(USER, "dead", &dead);
+    person.write("project/turns.yaml", "- text: done\n");
+    let warning = "dead is not connected; continuing without its tools: the server exited with status 3 before it was \
+        ready; stderr: error: no port";
+    let first = person.run(&["run", "-m", "scripted:turns.yaml", "go", "--wait", "5", "--checkpoint", "saved"]);
+    assert_eq!(first.err.matches(warning).count(), 1, "{}", first.err);
+    // A turn that is not the first of its run may be the first of this process.
+    person.write("project/more.yaml", "- tools: [{name: mcp__dead__x}]\n- text: done\n");
+    let arguments = ["run", "-m", "scripted:more.yaml", "go", "--max-turns", "1", "--checkpoint", "more"];
+    person.run(&[&arguments[..], &["--wait", "5"]].concat());
+    let resumed =
+        person.run(&["run", "-m", "scripted:more.yaml", "--resume", "more", "--max-turns", "9", "--wait", "5"]);
+    assert_eq!(resumed.err.matches("dead is not connected").count(), 1, "{}", resumed.err);
+}
+
+#[test]
 fn the_failure_of_a_required_server_is_not_delayed_by_a_slow_one() {
     let silent = Server::new(&Script::good().on("initialize", [Step::Wait(120_000)]));
     let line = silent.command_line();

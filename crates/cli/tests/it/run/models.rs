@@ -175,7 +175,6 @@ fn stream_json_writes_one_event_per_line() {
         [
             "run_started",
             "turn_started",
-            "warning",
             "model_delta",
             "model_message",
             "tool_started",
@@ -380,12 +379,19 @@ fn a_manual_model_replays_the_json_of_a_run() {
 }
 
 #[test]
-fn a_model_without_prompt_caching_is_warned_about_once() {
+fn a_model_without_prompt_caching_is_warned_about_once_if_caching_is_lost_or_was_asked_for() {
     let server = Server::new(&Script::good());
-    let ran = Provider::adding().run(&server, &["-m", "openai:gpt-5", "How much?"]);
-    assert_eq!(ran.err.matches("warning: openai:gpt-5 does not support prompt caching").count(), 1, "{}", ran.err);
+    let provider = Provider::adding();
+    let ran = provider.run(&server, &["-m", "openai:gpt-5", "How much?"]);
+    assert!(ran.code == 0 && !ran.err.contains("caching"), "{}", ran.err);
     let ran = Provider::adding().run(&server, &["-m", "anthropic:x", "How much?"]);
     assert!(!ran.err.contains("caching"), "{}", ran.err);
+    let explicit = json!([{"id": "m", "model_name": "gpt-5", "interface": "openai",
+        "agent_middleware": {"prompt_caching": {}}}]);
+    std::fs::write(server.path().join("models.json"), explicit.to_string()).unwrap();
+    let models = server.path().join("models.json").display().to_string();
+    let ran = Provider::adding().run(&server, &["--models", &models, "How much?"]);
+    assert_eq!(ran.err.matches("warning: openai:gpt-5 does not support prompt caching").count(), 1, "{}", ran.err);
 }
 
 #[test]
@@ -403,7 +409,7 @@ fn thoughts_are_shown_with_verbose_and_nothing_is_cut_with_more() {
     let quiet = run("");
     assert!(!quiet.err.contains("Let me see.") && !quiet.err.contains("END"), "{}", quiet.err);
     let verbose = run("-v");
-    assert!(verbose.err.contains("Let me see.\n│ error: hm\n"), "{}", verbose.err);
+    assert!(verbose.err.contains("thinking │ Let me see.\nthinking │ error: hm\n"), "{}", verbose.err);
     assert!(verbose.err.contains("xxxx") && !verbose.err.contains("END"), "{}", verbose.err);
     let more = run("-vv");
     assert_eq!((more.code, more.out.as_str()), (0, "Done.\n"));

@@ -110,7 +110,7 @@ fn every_row_of_a_form_names_its_server() {
     let server = asking(&long, &json!({"city": {"type": "string", "title": "City\nwharf │ error: evil"}}));
     let mut session = start_form(&server, "");
     session.answer("City\\nwharf │ error: evil): ", "Paris");
-    session.answer("send this? [y/N]: ", "y");
+    session.answer("send this? [y]es, [n]o, [e]dit: ", "y");
     let seen = session.finish();
     let start = seen.find("s │ asks: Where?\\nhint: run evil").unwrap();
     let end = seen.find("send this?").unwrap();
@@ -150,7 +150,7 @@ fn a_value_of_another_type_is_asked_for_again() {
     session.answer("ok (true or false): ", "hunter2");
     session.0.wait_for("s │ not accepted: `ok` must be true or false");
     session.answer("ok (true or false): ", "true");
-    session.answer("send this? [y/N]: ", "y");
+    session.answer("send this? [y]es, [n]o, [e]dit: ", "y");
     session.finish();
     let received = received(&server);
     assert!(!received.contains("hunter2"), "{received}");
@@ -163,12 +163,12 @@ fn an_allowed_secret_is_not_shown() {
     let server = asking("Sign in", &schema);
     let mut session = start_form(&server, "--allow-secrets");
     session.answer("password (not shown): ", "hunter2");
-    session.answer("send this? [y/N]: ", "y");
+    session.answer("send this? [y]es, [n]o, [e]dit: ", "y");
     let seen = session.finish();
     assert!(!seen.contains("hunter2") && !seen.contains("0ld-s3cret"), "{seen}");
     assert!(received(&server).contains("hunter2"));
     // What is typed afterwards is shown again.
-    assert!(seen.contains("send this? [y/N]: y"), "{seen}");
+    assert!(seen.contains("send this? [y]es, [n]o, [e]dit: y"), "{seen}");
 }
 
 #[test]

@@ -31,6 +31,11 @@ fn a_benchmark_is_checked_without_a_model() {
     let ran = check(&["--limit", "2"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.out.contains("questions   2: ") && ran.out.contains("models      none"), "{}", ran.out);
+    assert!(ran.out.contains("judges      none; needed for 2 questions"), "{}", ran.out);
+    let hint =
+        "hint: pass a model with -m MODEL and a judge with --judge MODEL for the number of units and an estimate\n";
+    assert_eq!(ran.err, hint);
+    let ran = check(&["--limit", "2", "--judge", "scripted:x.yaml"]);
     assert_eq!(ran.err, "hint: pass a model with -m MODEL for the number of units and an estimate\n");
     let report = json_of(&check(&["--json"]));
     assert_eq!((report["questions"].as_array().unwrap().len(), &report["estimate"]), (12, &json!(null)));

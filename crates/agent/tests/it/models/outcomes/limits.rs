@@ -51,7 +51,7 @@ async fn the_tool_call_limit_allows_a_final_request_or_lets_the_model_continue()
         assert_eq!(tools.log().len(), 2, "{}: one was called", outcome.name);
         let blocked = outcome.results()[1];
         assert!(blocked.tool_result.as_ref().unwrap().is_error, "{}", outcome.name);
-        assert_eq!(blocked.content, "This tool was not called: the limit of 1 tool calls was reached.");
+        assert_eq!(blocked.content, "This tool was not called: the limit of 1 tool call was reached.");
 
         // A call instead of the final answer leaves the run without an answer.
         let repeated = looks().into_iter().chain([model.looks(&["c"]), model.says("never sent")]);
@@ -80,7 +80,7 @@ async fn a_per_tool_limit_is_reported_to_the_model_and_the_run_continues() {
         assert_eq!(outcome.result.limits, [Limit::PerTool { name: "look".to_owned(), max: 1 }], "{}", outcome.name);
         assert_eq!(outcome.result.final_response.as_deref(), Some("enough"), "{}", outcome.name);
         assert_eq!(tools.log().len(), 2, "{}: one was called", outcome.name);
-        assert_eq!(outcome.results()[1].content, "This tool was not called: the limit of 1 calls of look was reached.");
+        assert_eq!(outcome.results()[1].content, "This tool was not called: the limit of 1 call of look was reached.");
     }
 }
 

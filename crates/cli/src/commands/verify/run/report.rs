@@ -1,6 +1,7 @@
 //! The end of a run: the table, the files, how to resume, and the exit code.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::Serialize;
 use wharf::Redactor;
@@ -14,6 +15,7 @@ use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::term;
 use crate::verification::engine::PlannedRun;
+use crate::verification::key_watch::KeyWatch;
 use crate::verification::outputs::OutputFile;
 use crate::verification::{failures, statistics_table, table};
 
@@ -25,6 +27,7 @@ pub(super) struct Finished<'a> {
     pub(super) store_file: PathBuf,
     pub(super) outputs: Vec<OutputFile>,
     pub(super) redactor: Redactor,
+    pub(super) keys: Arc<KeyWatch>,
 }
 
 /// The layout of `--json`.
@@ -149,6 +152,11 @@ impl Finished<'_> {
         let unscored: u64 = summary.models.iter().map(|model| model.invalid + model.indeterminate).sum();
         if unscored > 0 || done < summary.planned {
             exit = exit.max(Exit::Failed);
+        }
+        if unscored == done && self.keys.has_only_rejected() {
+            let hint = "check the API key, and whether it covers this model";
+            term::error("no unit could run: the provider rejected the API key", &[], Some(hint));
+            exit = exit.max(Exit::Usage);
         }
         if let Some(least) = self.config.fail_under {
             for model in &summary.models {
