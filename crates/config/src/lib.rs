@@ -56,6 +56,7 @@ pub use project::{ProjectFile, find_project, project_root};
 pub use raw_entry::{EntryChange, RawEntry};
 pub use read_server::{ReadServer, read_server, read_server_to_keep};
 pub use rules::Rules;
+pub use secrets::is_secret_name;
 pub use server::{
     HeadersHelper, ManagedConfig, OAuthSettings, RemoteConfig, Scope, Server, Settings, SourceLocation, StdioConfig,
     ToolChoice, TransportConfig, TransportKind,

@@ -126,7 +126,7 @@ fn may_be_secret(name: &str, value: &str) -> bool {
 }
 
 /// Whether the name says that the value is a secret.
-fn is_secret_name(name: &str) -> bool {
+pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     SECRET_NAMES.iter().any(|part| name.contains(part))
         || name.split(|c: char| !c.is_ascii_alphabetic()).any(|word| SECRET_WORDS.contains(&word))

@@ -43,6 +43,20 @@ fn a_dangerous_link_is_shown_with_its_dangers() {
     assert!(broken.err.contains("the link is invalid"), "{}", broken.err);
 }
 
+#[test]
+fn a_link_that_takes_a_known_name_or_reads_a_set_variable_is_shown_with_it() {
+    let person = Person::new().with(USER, "time", &json!({"command": "uvx", "args": ["mcp-server-time==1.0.0"]}));
+    let shown = person.run(&["add", LINK]).err;
+    assert!(shown.contains("caution: it takes the name of a server of the user scope"), "{shown}");
+    let shown = person.run(&["add", LINK, "--as", "Tlme"]).err;
+    assert!(shown.contains("caution: it has a name that looks like `time` of the user scope"), "{shown}");
+    let shown = person.run(&["add", LINK, "--as", "clock"]).err;
+    assert!(!shown.contains("caution: it takes") && !shown.contains("looks like"), "{shown}");
+    let link = "vscode:mcp/install?{\"name\":\"x\",\"url\":\"https://x.example/${env:HOME}\"}";
+    let shown = person.run(&["add", link]).err;
+    assert!(shown.contains("caution: it reads your HOME, which is set"), "{shown}");
+}
+
 fn person_with_servers() -> Person {
     Person::new()
         .with(USER, "time", &json!({"command": "uvx", "args": ["mcp-server-time"], "env": {"KEY": "${TIME_KEY:-x}"}}))

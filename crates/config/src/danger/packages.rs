@@ -171,7 +171,7 @@ impl Family {
 }
 
 /// Whether a version is neither a range nor a tag: `1.2.3`, with what may follow. npm reads `1.2` as a range.
-fn is_exact_npm_version(version: &str) -> bool {
+pub(crate) fn is_exact_npm_version(version: &str) -> bool {
     let version = version.trim_start_matches(['=', 'v']);
     let numbers = version.split(['-', '+']).next().unwrap_or_default();
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
