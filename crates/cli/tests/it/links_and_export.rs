@@ -103,6 +103,20 @@ fn export_shows_writes_and_keeps_a_backup() {
 }
 
 #[test]
+fn secrets_are_named_before_they_are_written_and_can_be_left_out() {
+    let person = Person::new().with(USER, "hub", &json!({"command": "hub", "env": {"HUB_TOKEN": "s3cr3t-value"}}));
+    person.write(CURSOR_FILE, "{}\n");
+    std::fs::set_permissions(person.path(CURSOR_FILE), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let dry = person.run(&["export", "cursor", "--dry-run"]);
+    assert!(dry.out.contains("contains secrets: env.HUB_TOKEN; --secrets placeholder leaves them out"), "{}", dry.out);
+    assert!(dry.err.contains("warning: other users of this machine can read"), "{}", dry.err);
+    assert!(!dry.out.contains("s3cr3t") && !dry.err.contains("s3cr3t"));
+    let safe = person.run(&["export", "cursor", "--secrets", "placeholder", "--yes"]);
+    assert!(safe.code == 0 && !safe.err.contains("other users"), "{}", safe.err);
+    assert!(person.read(CURSOR_FILE).contains("${env:HUB_TOKEN}") && !person.read(CURSOR_FILE).contains("s3cr3t"));
+}
+
+#[test]
 fn a_host_gets_only_what_it_can_use() {
     let person = person_with_servers();
     let desktop = person.run(&["export", "claude-desktop", "--yes", "--json"]);
