@@ -11,7 +11,6 @@ pub(crate) mod input;
 mod json_line;
 mod labels;
 mod line_quoter;
-mod look_alike;
 mod message;
 mod output;
 pub(crate) mod prompt;

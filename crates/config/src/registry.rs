@@ -13,7 +13,7 @@ mod server_json;
 
 pub use client::{FoundServers, Registry, RegistryError};
 pub use inputs::{Input, InputRole};
-pub use offer::{EntryPlan, MissingInput, Offer, RefusedOffer, offers};
+pub use offer::{EntryPlan, NoEntry, Offer, RefusedOffer, offers};
 pub use server_json::{InvalidServer, LifecycleStatus, RegistryServer, is_server_name};
 
 /// The official registry.

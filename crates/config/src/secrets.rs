@@ -10,15 +10,8 @@ use wharf_protocol::Secret;
 
 use crate::danger::looks_secret;
 use crate::raw_entry::RawEntry;
+use crate::secret_names::is_secret_name;
 use crate::server::{ManagedConfig, RemoteConfig, Server, StdioConfig, TransportConfig};
-
-/// Parts of names that say that the value is a secret.
-const SECRET_NAMES: [&str; 12] =
-    ["TOKEN", "SECRET", "PASS", "PWD", "KEY", "AUTH", "CRED", "COOKIE", "SESSION", "SIGNATURE", "MNEMONIC", "WEBHOOK"];
-
-/// Words of names that say the same. As parts of other words they do not: `PINECONE_REGION`, `PATH`.
-const SECRET_WORDS: [&str; 13] =
-    ["PIN", "PINS", "PINCODE", "BANKPIN", "OTP", "TOTP", "MFA", "CVV", "CVC", "SSN", "PAT", "SEED", "SEEDPHRASE"];
 
 /// The shortest part of a path that is taken for a secret.
 const MIN_PATH_SECRET_CHARS: usize = 16;
@@ -182,13 +175,6 @@ fn secret_values(headers: &[(String, Secret)]) -> impl Iterator<Item = Secret> {
 
 fn may_be_secret(name: &str, value: &str) -> bool {
     is_secret_name(name) || !is_plain(value)
-}
-
-/// Whether the name says that the value is a secret.
-pub fn is_secret_name(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    SECRET_NAMES.iter().any(|part| name.contains(part))
-        || name.split(|c: char| !c.is_ascii_alphabetic()).any(|word| SECRET_WORDS.contains(&word))
 }
 
 /// Whether a value is a path, a number, an address without credentials, or one of a few plain words.

@@ -68,9 +68,17 @@ pub struct EntryPlan {
     pub dangers: Vec<String>,
 }
 
-/// A required input without a value.
+/// Why an offer has no entry.
 #[derive(Clone, Debug)]
-pub struct MissingInput(pub Input);
+pub enum NoEntry {
+    /// A required input has no value.
+    Missing(Box<Input>),
+    /// The entry is longer than anyone would review. Contains the limit in bytes.
+    TooLarge(usize),
+}
+
+/// Larger entries are not offered: small texts with many places for inputs become large ones.
+const MAX_ENTRY_BYTES: usize = 32 * 1024;
 
 /// Returns the ways in which a server can be used, packages first, and those that cannot be used.
 pub fn offers(server: &RegistryServer) -> (Vec<Offer>, Vec<RefusedOffer>) {
@@ -189,13 +197,13 @@ impl Offer {
     /// Returns the entry with the values that the user provides, by name.
     ///
     /// # Errors
-    /// If a required value is missing that cannot refer to a variable.
-    pub fn plan(&self, values: &BTreeMap<String, String>) -> Result<EntryPlan, MissingInput> {
+    /// If a required value is missing that cannot refer to a variable, or if the entry is too large.
+    pub fn plan(&self, values: &BTreeMap<String, String>) -> Result<EntryPlan, NoEntry> {
         let mut references = Vec::new();
         let mut resolve = |template: &Template| match self.inputs.text(template, values, &mut references) {
             Ok(text) => Ok(Some(text)),
             Err(NoValue::Optional) => Ok(None),
-            Err(NoValue::Missing(index)) => Err(MissingInput(self.inputs.0[index].clone())),
+            Err(NoValue::Missing(index)) => Err(NoEntry::Missing(Box::new(self.inputs.0[index].clone()))),
         };
         let mut pairs = |pairs: &[(String, Template)]| {
             let mut table = Map::new();
@@ -229,6 +237,10 @@ impl Offer {
                 }
             }
         }
+        let entry_bytes = json!(entry).to_string().len();
+        if entry_bytes > MAX_ENTRY_BYTES {
+            return Err(NoEntry::TooLarge(MAX_ENTRY_BYTES));
+        }
         references.sort();
         references.dedup();
         Ok(EntryPlan { entry, references, dangers })
@@ -237,8 +249,8 @@ impl Offer {
 
 fn words(
     arguments: &[Argument],
-    resolve: &mut impl FnMut(&Template) -> Result<Option<String>, MissingInput>,
-) -> Result<Vec<String>, MissingInput> {
+    resolve: &mut impl FnMut(&Template) -> Result<Option<String>, NoEntry>,
+) -> Result<Vec<String>, NoEntry> {
     let mut words = Vec::new();
     for Argument { flag, value } in arguments {
         let value = match value {

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use wharf::ServerName;
 use wharf::config::registry::{
-    EntryPlan, Input, InputRole, LifecycleStatus, MissingInput, Offer, RefusedOffer, RegistryError, RegistryServer,
-    offers,
+    EntryPlan, Input, InputRole, LifecycleStatus, NoEntry, Offer, RefusedOffer, RegistryError, RegistryServer, offers,
 };
 use wharf::config::{TransportKind, import_name, is_secret_name};
 use wharf::fleet::Scope;
@@ -78,14 +77,14 @@ async fn proposal(globals: &Globals, args: &Add, options: &AddOptions) -> Result
     if is_interactive() && !options.yes {
         ask_for(offer, options.scope, &mut values).await?;
     }
-    let EntryPlan { entry, references, dangers } = offer.plan(&values).map_err(missing)?;
+    let EntryPlan { entry, references, dangers } = offer.plan(&values).map_err(no_entry)?;
     let hidden: BTreeMap<String, String> = values
         .iter()
         .map(|(name, value)| {
             (name.clone(), if is_hidden(offer, name, value) { HIDDEN.to_owned() } else { value.clone() })
         })
         .collect();
-    let without_secrets = if hidden == values { None } else { Some(offer.plan(&hidden).map_err(missing)?.entry) };
+    let without_secrets = if hidden == values { None } else { Some(offer.plan(&hidden).map_err(no_entry)?.entry) };
     let mut about = about(&server);
     for variable in references.iter().filter(|variable| env::variable(&[variable]).is_none()) {
         let what =
@@ -252,7 +251,13 @@ fn described(input: &Input) -> Vec<Reviewed> {
     rows
 }
 
-fn missing(MissingInput(input): MissingInput) -> UsageError {
+fn no_entry(error: NoEntry) -> UsageError {
+    let input = match error {
+        NoEntry::Missing(input) => input,
+        NoEntry::TooLarge(limit) => {
+            return usage_error(format!("the server's entry is larger than {limit} bytes, too large to review"), None);
+        }
+    };
     let what = input.description.as_ref().map(|what| format!(" ({})", term::name(what))).unwrap_or_default();
     let name = term::name(&input.name);
     usage_error(format!("the server needs a value for `{name}`{what}"), Some(&format!("pass it: --set '{name}=VALUE'")))

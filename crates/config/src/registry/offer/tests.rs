@@ -14,7 +14,8 @@ fn planned(packages: Value, remotes: Value, values: &[(&str, &str)]) -> String {
     let values = values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     match usable[0].plan(&values) {
         Ok(EntryPlan { entry, references, .. }) => format!("{} {references:?}", Value::Object(entry)),
-        Err(MissingInput(input)) => format!("missing {} ({:?})", input.name, input.role),
+        Err(NoEntry::Missing(input)) => format!("missing {} ({:?})", input.name, input.role),
+        Err(NoEntry::TooLarge(limit)) => format!("larger than {limit}"),
     }
 }
 
@@ -207,6 +208,8 @@ fn offers_without_bounds_are_refused() {
         package[key] = value;
         planned(json!([package]), json!([]), &[])
     };
+    let many = json!({"value": "{a}{a}{a}{a}", "variables": {"a": {"default": "y".repeat(3_000)}}});
+    assert_eq!(package("packageArguments", json!([many, many, many])), "larger than 32768");
     let long = "x".repeat(5_000);
     let refused = [
         package("packageArguments", json!(vec![json!({"value": "x"}); 65])),
