@@ -83,7 +83,11 @@ impl ServerLog for FleetLog {
         if matches!(status.reason, Some(StateReason::Closed)) {
             return self.push(&status.name, LogEvent::Closed, 0);
         }
-        let reason = status.reason.as_ref().map(|reason| reason.to_string().chars().take(MAX_REASON_CHARS).collect());
+        // A secret that is cut cannot be found any more.
+        let reason = status
+            .reason
+            .as_ref()
+            .map(|reason| self.redactor.redact(&reason.to_string()).chars().take(MAX_REASON_CHARS).collect());
         let info = status.info.as_ref();
         let event = LogEvent::State {
             state: status.state,

@@ -11,7 +11,6 @@ pub(crate) mod input;
 mod json_line;
 mod labels;
 mod line_quoter;
-mod look_alike;
 mod message;
 mod output;
 pub(crate) mod prompt;
@@ -30,7 +29,9 @@ mod wrap;
 
 pub(crate) use json_line::{file_json_line, json_line};
 pub(crate) use line_quoter::{LineQuoter, unlabeled};
-pub(crate) use message::{QuotedLine, error, hint, line, note, problem, quote, stderr_width, usage_error, warning};
+pub(crate) use message::{
+    QuotedLine, error, heading, hint, line, note, problem, quote, stderr_width, usage_error, warning,
+};
 pub(crate) use output::{exactly, for_stdout, json, out, redacted_json, terminal_width};
 pub(crate) use reported::{json_failure, json_usage_error, set_output, start_report};
 pub(crate) use sign_in_page::{BrowserMode, SignInPage};

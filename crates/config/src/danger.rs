@@ -10,7 +10,7 @@ mod variables;
 
 pub(crate) use host_access::{HostAccess, host_access};
 pub(crate) use inline_code::{runs_inline_code, runs_shell_string};
-pub(crate) use packages::{fetched_code, fetched_package};
+pub(crate) use packages::{fetched_code, fetched_package, is_exact_npm_version};
 pub use secrets::looks_secret;
 pub(crate) use variables::{adds_trust, loads_code, moves_settings, redirects_requests, weakens_tls};
 

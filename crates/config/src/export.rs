@@ -1,7 +1,7 @@
 //! Writes servers into the files of other hosts.
 //!
 //! An entry becomes what the host understands; what it does not understand is named in a note. Variables stay references
-//! in the host's own syntax, so no secret is written. Everything else in the file stays as it is, byte for byte, including
+//! in the host's own syntax. A secret that an entry contains is reported, and copied or replaced by a reference. Everything else in the file stays as it is, byte for byte, including
 //! comments, and the file before the change is stored beside it.
 
 mod convert;
@@ -13,7 +13,7 @@ use std::str::FromStr;
 
 use crate::import::{ImportDirs, ImportHost, default_files};
 
-pub use convert::{ExportedEntry, convert};
+pub use convert::{ExportedEntry, SecretValues, convert};
 pub use host_file::{ExportError, Exported, HostFile};
 
 /// A host whose configuration file can be written.

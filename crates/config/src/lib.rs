@@ -17,6 +17,7 @@ mod entry_name;
 mod expand;
 pub mod export;
 mod file;
+mod folding;
 mod hidden_chars;
 pub mod import;
 mod jsonc;
@@ -32,6 +33,7 @@ mod read_server;
 pub mod registry;
 mod resolve;
 mod rules;
+mod secret_names;
 mod secrets;
 mod server;
 mod signature;
@@ -47,6 +49,7 @@ pub use danger::{imports_from_directory, looks_secret};
 pub use edit::{EditError, Editor, OnExisting};
 pub use entry_name::plain as import_name;
 pub use expand::Variables;
+pub use folding::folded;
 pub use load::load;
 pub use loaded::{ConfiguredServer, DisabledBy, Eligibility, InvalidEntry, Loaded, RawSetting};
 pub use model_servers::{InvalidModelServers, ModelServers};
@@ -56,6 +59,7 @@ pub use project::{ProjectFile, find_project, project_root};
 pub use raw_entry::{EntryChange, RawEntry};
 pub use read_server::{ReadServer, read_server, read_server_to_keep};
 pub use rules::Rules;
+pub use secret_names::{is_secret_message, is_secret_name, is_secret_text, names_secret};
 pub use server::{
     HeadersHelper, ManagedConfig, OAuthSettings, RemoteConfig, Scope, Server, Settings, SourceLocation, StdioConfig,
     ToolChoice, TransportConfig, TransportKind,

@@ -7,6 +7,7 @@ use serde_json::Value;
 use wharf_protocol::ServerName;
 
 use crate::approval::Approval;
+use crate::look_alike::skeleton;
 use crate::problem::Problem;
 use crate::raw_entry::RawEntry;
 use crate::rules::Rules;
@@ -141,6 +142,15 @@ impl Loaded {
             return None;
         }
         self.broken.iter().find(|found| found.name == name)
+    }
+
+    /// Returns the servers of all scopes whose name is the same as that of a new one, or looks like it. Invalid entries and
+    /// servers that are not used count too: the user knows their names.
+    pub fn similar_names(&self, name: &str) -> Vec<(&str, Scope)> {
+        let valid = self.servers.iter().map(|found| (found.server.name.as_str(), found.server.scope));
+        let broken = self.broken.iter().map(|found| (found.name.as_str(), found.scope));
+        let wanted = skeleton(name);
+        valid.chain(broken).filter(|(other, _)| skeleton(other) == wanted).collect()
     }
 
     /// Returns the problems that are errors.

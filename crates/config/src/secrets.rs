@@ -3,18 +3,15 @@
 //! Every value may be a secret, whatever its name. Only values that are clearly none, such as a path or a plain word, stay
 //! readable: redacting `production` would damage every text that contains it.
 
+use std::fmt;
+
+use serde_json::Value;
 use wharf_protocol::Secret;
 
 use crate::danger::looks_secret;
+use crate::raw_entry::RawEntry;
+use crate::secret_names::is_secret_name;
 use crate::server::{ManagedConfig, RemoteConfig, Server, StdioConfig, TransportConfig};
-
-/// Parts of names that say that the value is a secret.
-const SECRET_NAMES: [&str; 12] =
-    ["TOKEN", "SECRET", "PASS", "PWD", "KEY", "AUTH", "CRED", "COOKIE", "SESSION", "SIGNATURE", "MNEMONIC", "WEBHOOK"];
-
-/// Words of names that say the same. As parts of other words they do not: `PINECONE_REGION`, `PATH`.
-const SECRET_WORDS: [&str; 13] =
-    ["PIN", "PINS", "PINCODE", "BANKPIN", "OTP", "TOTP", "MFA", "CVV", "CVC", "SSN", "PAT", "SEED", "SEEDPHRASE"];
 
 /// The shortest part of a path that is taken for a secret.
 const MIN_PATH_SECRET_CHARS: usize = 16;
@@ -38,6 +35,61 @@ impl Server {
         }
         found
     }
+}
+
+/// Where an entry contains a secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SecretPlace {
+    /// A variable or a header.
+    Field {
+        /// `env` or `headers`.
+        group: &'static str,
+        name: String,
+    },
+    /// The arguments, or the URL.
+    Key(&'static str),
+}
+
+impl fmt::Display for SecretPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Field { group, name } => write!(f, "{group}.{name}"),
+            Self::Key(key) => f.write_str(key),
+        }
+    }
+}
+
+/// Returns where an entry, as it is written, contains secrets. References to variables are none.
+pub(crate) fn secret_places(written: &RawEntry) -> Vec<SecretPlace> {
+    let mut places = Vec::new();
+    for group in ["env", "headers"] {
+        for (name, value) in written.get(group).and_then(Value::as_object).into_iter().flatten() {
+            let text = value.as_str().filter(|text| !text.is_empty() && !text.contains("${"));
+            if text.is_some_and(|text| contains_secret(name, text)) {
+                places.push(SecretPlace::Field { group, name: name.clone() });
+            }
+        }
+    }
+    let mut found = Vec::new();
+    let mut before = "";
+    for arg in written.get("args").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+        of_argument(before, arg, &mut found);
+        before = arg;
+    }
+    let is_literal = |secret: &Secret| !secret.expose().contains("${");
+    places.extend(found.iter().any(is_literal).then_some(SecretPlace::Key("args")));
+    found.clear();
+    of_url(written.text("url").unwrap_or_default(), &mut found);
+    places.extend(found.iter().any(is_literal).then_some(SecretPlace::Key("url")));
+    places
+}
+
+/// Whether a value is a secret by its name or its form, or has one in it.
+fn contains_secret(name: &str, value: &str) -> bool {
+    let mut found = Vec::new();
+    of_url(value, &mut found);
+    of_connection_string(value, &mut found);
+    is_secret_name(name) || looks_secret(name, value) || !found.is_empty()
 }
 
 fn of_process(stdio: &StdioConfig, found: &mut Vec<Secret>) {
@@ -123,13 +175,6 @@ fn secret_values(headers: &[(String, Secret)]) -> impl Iterator<Item = Secret> {
 
 fn may_be_secret(name: &str, value: &str) -> bool {
     is_secret_name(name) || !is_plain(value)
-}
-
-/// Whether the name says that the value is a secret.
-fn is_secret_name(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    SECRET_NAMES.iter().any(|part| name.contains(part))
-        || name.split(|c: char| !c.is_ascii_alphabetic()).any(|word| SECRET_WORDS.contains(&word))
 }
 
 /// Whether a value is a path, a number, an address without credentials, or one of a few plain words.

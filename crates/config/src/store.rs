@@ -31,7 +31,7 @@ impl From<io::Error> for NotWritten {
 
 /// Replaces the content of a file. `seen` is the content that the caller read, `None` if the file did not exist.
 ///
-/// A link stays a link; its target is replaced. A crash leaves the old file or the new one.
+/// A link stays a link; its target is replaced. A file that is read-only stays as it is. A crash leaves the old file or the new one.
 pub(crate) fn replace(file: &Path, seen: Option<&[u8]>, content: &[u8], readers: Readers) -> Result<(), NotWritten> {
     let owner_only = readers == Readers::Owner;
     let options = ReplaceOptions {
@@ -41,6 +41,10 @@ pub(crate) fn replace(file: &Path, seen: Option<&[u8]>, content: &[u8], readers:
         follow_symlinks: true,
     };
     let staged = StagedFile::write(file, content, options)?;
+    // A rename would replace it, whatever its permissions are.
+    if fs::metadata(staged.target()).is_ok_and(|found| found.permissions().readonly()) {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the file is read-only").into());
+    }
     // As late as possible, to keep the race window short.
     if current(staged.target())?.as_deref() != seen {
         return Err(NotWritten::Raced);

@@ -70,6 +70,24 @@ pub fn replace_file(path: &Path, contents: &[u8], options: ReplaceOptions) -> io
     StagedFile::write(path, contents, options)?.commit()
 }
 
+/// Creates a file that only its owner can read and write. Fails if the path exists, whatever is there. If it cannot be
+/// written, for example because the disk is full, nothing is left of it.
+pub fn create_private_file(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let created = TemporaryPath { path: path.to_owned(), is_finished: false };
+    // The umask may have removed some of the permissions.
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    write_whole(created, file, contents)
+}
+
+/// Writes a new file, which is removed after a failure.
+fn write_whole(mut created: TemporaryPath, mut file: File, contents: &[u8]) -> io::Result<()> {
+    file.write_all(contents)?;
+    file.sync_all()?;
+    created.is_finished = true;
+    Ok(())
+}
+
 impl StagedFile {
     /// Writes the new contents to a temporary file in the same folder. The file at `path` is not touched yet.
     pub fn write(path: &Path, contents: &[u8], options: ReplaceOptions) -> io::Result<Self> {
@@ -114,7 +132,7 @@ impl StagedFile {
             file.sync_all()?;
         }
         fs::rename(&temporary.path, &target)?;
-        temporary.is_renamed = true;
+        temporary.is_finished = true;
         let sync_folder = || File::open(folder_of(&target)?)?.sync_all();
         match durability {
             Durability::Unsynced | Durability::Contents => {}
@@ -140,16 +158,16 @@ impl io::Write for StagedFile {
     }
 }
 
-/// The path of a temporary file, which is removed on drop unless it has been renamed.
+/// The path of an unfinished file, which is removed on drop unless it has been renamed or finished.
 #[derive(Debug)]
 struct TemporaryPath {
     path: PathBuf,
-    is_renamed: bool,
+    is_finished: bool,
 }
 
 impl Drop for TemporaryPath {
     fn drop(&mut self) {
-        if !self.is_renamed {
+        if !self.is_finished {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -217,7 +235,7 @@ fn create_temporary(folder: &Path, mode: u32) -> io::Result<(TemporaryPath, File
         let path = folder.join(format!(".wharf-{:016x}", fastrand::u64(..)));
         match OpenOptions::new().write(true).create_new(true).mode(mode).open(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            created => return Ok((TemporaryPath { path, is_renamed: false }, created?)),
+            created => return Ok((TemporaryPath { path, is_finished: false }, created?)),
         }
     }
 }
@@ -403,6 +421,25 @@ mod tests {
         let staged = StagedFile::write(&late, b"new", OPTIONS).unwrap();
         fs::rename(&pipe, &late).unwrap();
         assert!(staged.commit().is_err() && !late.symlink_metadata().unwrap().is_file());
+    }
+
+    #[test]
+    fn a_new_private_file_replaces_nothing_and_is_removed_if_the_disk_is_full() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        create_private_file(&file, b"one").unwrap();
+        assert_eq!((mode(&file), fs::read(&file).unwrap()), (0o600, b"one".to_vec()));
+        let link = folder.path().join("link");
+        symlink("nowhere", &link).unwrap();
+        for taken in [&file, &link] {
+            assert_eq!(create_private_file(taken, b"two").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        }
+        assert_eq!(fs::read(&file).unwrap(), b"one");
+        let path = folder.path().join("unfinished");
+        fs::write(&path, "").unwrap();
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        assert!(write_whole(TemporaryPath { path: path.clone(), is_finished: false }, full, b"x").is_err());
+        assert!(!path.exists());
     }
 
     #[test]

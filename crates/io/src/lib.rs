@@ -20,7 +20,10 @@ pub use child::{
 };
 pub use digest::digest;
 pub use environment::{Environment, search_folders};
-pub use files::{Durability, FileMode, MissingFolder, ReplaceOptions, StagedFile, create_private_folder, replace_file};
+pub use files::{
+    Durability, FileMode, MissingFolder, ReplaceOptions, StagedFile, create_private_file, create_private_folder,
+    replace_file,
+};
 pub use http::{
     Body, BodyError, Dial, DialTarget, DialTo, Dialed, HttpClient, HttpError, HttpSettings, InvalidSettings, Proxies,
     Resolve, SseError, SseEvent, SseReader, same_origin_reference,

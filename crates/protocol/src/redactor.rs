@@ -16,6 +16,10 @@ use unescape::Unescaped;
 pub const REDACTED: &str = "[secret]";
 /// Minimum length of a secret in bytes. Shorter texts occur everywhere, and replacing them would damage the rest.
 const MIN_SECRET_BYTES: usize = 6;
+/// What ends a text that was cut.
+const CUT_MARK: char = '…';
+/// The shortest beginning of a secret, in bytes, that is removed where a text was cut. A shorter one is any word.
+const MIN_CUT_BYTES: usize = 4;
 /// How many levels of JSON in strings of JSON are searched. Each level may spell characters as escapes in its own way.
 const MAX_ESCAPE_LEVELS: usize = 3;
 
@@ -64,7 +68,7 @@ impl Redactor {
         secrets.known.push(secret.clone());
     }
 
-    /// Replaces every secret in a text. JSON text has its own function, [`redact_json`](Self::redact_json).
+    /// Replaces every secret in a text, also one that was cut with the text: where the text ends with `…`. JSON text has its own function, [`redact_json`](Self::redact_json).
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let secrets = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let mut found = Vec::new();
@@ -96,13 +100,7 @@ impl Redactor {
 
     /// Returns how many bytes at the end of a text may be the beginning of a secret that continues in the next piece.
     pub fn incomplete_bytes(&self, text: &str) -> usize {
-        let secrets = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let unfinished = |spelling: &String| {
-            let starts = text.char_indices().map(|(at, _)| &text[at..]);
-            let mut starts = starts.filter(|rest| rest.len() < spelling.len());
-            starts.find(|rest| spelling.starts_with(rest)).map_or(0, str::len)
-        };
-        secrets.spellings.iter().map(unfinished).max().unwrap_or(0)
+        self.0.read().unwrap_or_else(PoisonError::into_inner).incomplete_bytes(text)
     }
 }
 
@@ -113,6 +111,23 @@ impl Secrets {
             let matches = text.match_indices(spelling.as_str());
             found.extend(matches.map(|(at, _)| start + at..start + at + spelling.len()));
         }
+        if let Some(text) = text.strip_suffix(CUT_MARK) {
+            let cut = self.incomplete_bytes(text);
+            if cut >= MIN_CUT_BYTES {
+                found.push(start + text.len() - cut..start + text.len());
+            }
+        }
+    }
+
+    /// Returns how many bytes at the end of a text may be the beginning of a secret.
+    fn incomplete_bytes(&self, text: &str) -> usize {
+        let unfinished = |spelling: &String| {
+            let first = text.len().saturating_sub(spelling.len());
+            let starts = text.char_indices().skip_while(|(at, _)| *at < first).map(|(at, _)| &text[at..]);
+            let mut starts = starts.filter(|rest| rest.len() < spelling.len());
+            starts.find(|rest| spelling.starts_with(rest)).map_or(0, str::len)
+        };
+        self.spellings.iter().map(unfinished).max().unwrap_or(0)
     }
 
     /// Finds the secrets in a text that starts at `start`, behind one or more levels of escapes.
@@ -287,6 +302,17 @@ mod tests {
     fn the_token_of_a_header_is_redacted_on_its_own() {
         let redactor = Redactor::new([Secret::new("Bearer abc123def"), Secret::new("correct horse")]);
         assert_eq!(redactor.redact("abc123def, Bearer abc123def, correct"), "[secret], [secret], correct");
+    }
+
+    #[test]
+    fn a_secret_that_was_cut_with_its_text_is_redacted() {
+        let redactor = Redactor::new([Secret::new("sk-live/ab\"cdef")]);
+        assert_eq!(redactor.redact("key=sk-live…"), "key=[secret]…");
+        assert_eq!(redactor.redact("key=sk-live/ab\"cde…"), "key=[secret]…");
+        assert_eq!(redactor.redact("risk…"), "risk…");
+        assert_eq!(redactor.redact("key=sk-live"), "key=sk-live", "a whole text is not cut");
+        let json = serde_json::json!({"stderr": ["key=sk-live/ab\"c…", "\nrisk…"]}).to_string();
+        assert_eq!(redactor.redact_json(&json), r#"{"stderr":["key=[secret]…","\nrisk…"]}"#);
     }
 
     #[test]

@@ -106,8 +106,8 @@ pub use wharf_client::{
 pub use wharf_io::{
     ChildSpec, Dial, DialTarget, DialTo, Dialed, Durability, Environment, Exit, FileMode, Grace, GroupWatcher,
     HttpClient, HttpSettings, InvalidSettings, LineObserver, ManageError, Managed, ManagedSpec, MissingFolder, Proxies,
-    ReplaceOptions, Resolve, SpawnError, close_descriptors_on_exec, create_private_folder, replace_file,
-    search_folders, stop_all,
+    ReplaceOptions, Resolve, SpawnError, close_descriptors_on_exec, create_private_file, create_private_folder,
+    replace_file, search_folders, stop_all,
 };
 pub use wharf_protocol::{
     Block, BlockKind, CallFailed, Content, ContentKind, Hints, ImageFormat, ImageSource, InvalidName, Item, Json,

@@ -1,11 +1,13 @@
 //! `wharf export`: write servers into the configuration of another MCP host.
 
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
 use clap_complete::ArgValueCandidates;
 use serde::Serialize;
-use wharf::config::export::{ExportError, ExportHost, Exported, HostFile, convert};
+use wharf::config::export::{ExportError, ExportHost, Exported, HostFile, SecretValues, convert};
 use wharf::config::import::ImportDirs;
 use wharf::config::{ConfiguredServer, Eligibility};
 
@@ -21,7 +23,8 @@ use crate::term::prompt::is_interactive;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Shows what would be written and asks first. The file before the change is stored beside it. \
-        Variables such as ${TOKEN} stay variables. A secret that an entry contains itself is copied.\n\n\
+        Variables such as ${TOKEN} stay variables. A secret that an entry contains itself is copied, and its name is \
+        shown, unless --secrets placeholder is passed.\n\n\
         Examples:\n  wharf export cursor --dry-run\n  wharf export vscode time github\n  wharf export claude-desktop --yes")]
 pub(crate) struct Export {
     /// Host to write for
@@ -39,9 +42,20 @@ pub(crate) struct Export {
     /// Replace other servers of the same names
     #[arg(short, long)]
     force: bool,
+    /// What to write for secrets that entries contain
+    #[arg(long, value_enum, default_value_t = SecretsArg::Copy)]
+    secrets: SecretsArg,
     /// Write without asking
     #[arg(short, long)]
     yes: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SecretsArg {
+    /// The secret
+    Copy,
+    /// ${env:NAME}, for hosts with variables
+    Placeholder,
 }
 
 /// The layout of `--json`.
@@ -63,6 +77,8 @@ struct ExportRow {
     /// Its command or URL, without secrets.
     target: String,
     notes: Vec<String>,
+    /// Where the entry contains secrets that are written, without their values.
+    secrets: Vec<String>,
 }
 
 /// What an export would write.
@@ -85,6 +101,9 @@ async fn export_servers(globals: &Globals, export: &Export) -> Exit {
     let written = if globals.json { Exit::Done } else { show(&rows).await };
     let mut backup = None;
     let mut is_written = false;
+    if changes > 0 {
+        warn_if_others_can_read(&path, &rows);
+    }
     if changes > 0 && !export.dry_run {
         match confirmed(export, &path, changes).await {
             Ok(true) => {}
@@ -96,7 +115,7 @@ async fn export_servers(globals: &Globals, export: &Export) -> Exit {
         }
         let place = backup_path(&path);
         match file.save(&place) {
-            Ok(has_backup) => backup = has_backup.then_some(place),
+            Ok(written) => backup = written,
             Err(error) => {
                 term::error(&error.to_string(), &[], None);
                 return Exit::Failed;
@@ -137,18 +156,25 @@ fn prepare(globals: &Globals, export: &Export) -> Result<Prepared, UsageError> {
     for found in selected(&setup, export)? {
         let name = found.server.name.as_str();
         let target = describe::target(&found.written, &found.server.transport);
-        let mut row = ExportRow { name: name.to_owned(), result: "skipped", target, notes: Vec::new() };
+        let mut row =
+            ExportRow { name: name.to_owned(), result: "skipped", target, notes: Vec::new(), secrets: Vec::new() };
         if found.eligibility != Eligibility::Ready {
             row.notes.push(describe::reason(found).unwrap_or_else(|| found.eligibility.as_str().to_owned()));
             rows.push(row);
             continue;
         }
-        match convert(host, &found.written, found.server.transport.kind()) {
+        match convert(host, &found.written, found.server.transport.kind(), export.secret_values()) {
             Err(reason) => row.notes.push(reason),
             Ok(exported) => {
                 row.notes = exported.notes;
                 let result = file.add(name, &exported.entry, export.force).map_err(|error| unusable(&error))?;
                 changes += usize::from(matches!(result, Exported::New | Exported::Replaced));
+                if matches!(result, Exported::New | Exported::Replaced) && !exported.secrets.is_empty() {
+                    let alternative =
+                        if host == ExportHost::ClaudeDesktop { "" } else { "; --secrets placeholder leaves them out" };
+                    row.notes.push(format!("contains secrets: {}{alternative}", exported.secrets.join(", ")));
+                    row.secrets = exported.secrets;
+                }
                 row.result = match result {
                     Exported::New => "new",
                     Exported::Replaced => "replaced",
@@ -163,6 +189,23 @@ fn prepare(globals: &Globals, export: &Export) -> Result<Prepared, UsageError> {
         rows.push(row);
     }
     Ok(Prepared { path, file, rows, changes })
+}
+
+impl Export {
+    fn secret_values(&self) -> SecretValues {
+        match self.secrets {
+            SecretsArg::Copy => SecretValues::Copy,
+            SecretsArg::Placeholder => SecretValues::Placeholder,
+        }
+    }
+}
+
+/// Warns before secrets get into a file of the host that others can read. Its permissions are the host's decision.
+fn warn_if_others_can_read(path: &Path, rows: &[ExportRow]) {
+    let mode = std::fs::metadata(path).map(|found| found.permissions().mode());
+    if mode.is_ok_and(|mode| mode & 0o044 != 0) && rows.iter().any(|row| !row.secrets.is_empty()) {
+        term::warning(&format!("other users of this machine can read {}, which would contain secrets", path.display()));
+    }
 }
 
 fn unusable(error: &ExportError) -> UsageError {

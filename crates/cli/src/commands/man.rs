@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Command;
 use clap_mangen::Man as Page;
-use wharf::nearest;
+use wharf::{Durability, FileMode, MissingFolder, ReplaceOptions, nearest, replace_file};
 
 use crate::error::{UsageError, usage_error};
 use crate::exit::Exit;
@@ -67,7 +67,14 @@ fn write_all(command: &Command, dir: &Path) -> Result<usize, UsageError> {
     let unwritable = |error: std::io::Error| usage_error(format!("cannot write to {}: {error}", dir.display()), None);
     std::fs::create_dir_all(dir).map_err(unwritable)?;
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
-    std::fs::write(dir.join(format!("{name}.1")), render(command)?).map_err(unwritable)?;
+    // A link in the directory is replaced and not followed, and nothing waits for the reader of a pipe.
+    let options = ReplaceOptions {
+        mode: FileMode::Default,
+        durability: Durability::Unsynced,
+        folder: MissingFolder::Fail,
+        follow_symlinks: false,
+    };
+    replace_file(&dir.join(format!("{name}.1")), render(command)?.as_bytes(), options).map_err(unwritable)?;
     let mut count = 1;
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
         count += write_all(below, dir)?;

@@ -15,6 +15,8 @@ const MAX_FILE_BYTES: u64 = 1024 * 1024;
 const MAX_AGE: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 /// How much of a file is read. A larger file was not written by us.
 const MAX_READ_BYTES: u64 = 4 * MAX_FILE_BYTES;
+/// How often the files are opened again because one of them became the predecessor of another meanwhile.
+const MAX_OPEN_ATTEMPTS: usize = 3;
 const EXTENSION: &str = ".jsonl";
 /// No name of a server contains a tilde.
 const OLD_EXTENSION: &str = "~old.jsonl";
@@ -116,20 +118,30 @@ impl LogReader {
     /// Reads everything that is logged. Returns the lines, and a reader of those that follow.
     pub(crate) fn open(directory: &Path, server: &str) -> io::Result<(Vec<String>, Self)> {
         let [old_path, path] = paths_of(directory, server);
-        let mut old = Self { path: old_path, current: None, partial: Vec::new() };
-        let mut reader = Self { path, current: None, partial: Vec::new() };
-        let mut lines = old.more()?;
-        lines.extend(reader.more()?);
-        Ok((lines, reader))
+        let mut attempt = 1;
+        loop {
+            let mut old = Self { path: old_path.clone(), current: None, partial: Vec::new() };
+            let mut reader = Self { path: path.clone(), current: None, partial: Vec::new() };
+            let mut lines = old.more()?;
+            lines.extend(reader.more()?);
+            // A file that became the predecessor meanwhile was not read.
+            let is_stable = match &old.current {
+                Some((file, _)) => is_at(file, &old_path),
+                None => !old_path.exists(),
+            };
+            if is_stable || attempt == MAX_OPEN_ATTEMPTS {
+                return Ok((lines, reader));
+            }
+            attempt += 1;
+        }
     }
 
     /// Returns the lines that were added.
     pub(crate) fn more(&mut self) -> io::Result<Vec<String>> {
         let mut lines = Vec::new();
-        if self.current.is_some() {
-            self.read(&mut lines)?;
-        }
+        // Checked before it is read: its last lines may be written just before it gets a successor.
         let is_current = self.current.as_ref().is_some_and(|(file, _)| is_at(file, &self.path));
+        self.read(&mut lines)?;
         if !is_current {
             let flags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits().cast_signed();
             match OpenOptions::new().read(true).custom_flags(flags).open(&self.path) {
@@ -146,12 +158,26 @@ impl LogReader {
     }
 
     fn read(&mut self, lines: &mut Vec<String>) -> io::Result<()> {
-        let Some((file, read_to)) = &mut self.current else { return Ok(()) };
+        let Some((file, _)) = &self.current else { return Ok(()) };
         let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start((*read_to).max(length.saturating_sub(MAX_READ_BYTES))))?;
+        self.read_with_length(length, lines)
+    }
+
+    /// Reads a file that had this length before. It may be longer by now.
+    fn read_with_length(&mut self, length: u64, lines: &mut Vec<String>) -> io::Result<()> {
+        let Some((file, read_to)) = &mut self.current else { return Ok(()) };
+        // A file that became shorter has other lines.
+        let unread = if length < *read_to { 0 } else { *read_to };
+        let start = unread.max(length.saturating_sub(MAX_READ_BYTES));
         let mut bytes = std::mem::take(&mut self.partial);
+        if start != *read_to || bytes.len() as u64 > MAX_READ_BYTES {
+            bytes.clear();
+        }
+        let before = bytes.len();
+        file.seek(SeekFrom::Start(start))?;
         file.take(MAX_READ_BYTES).read_to_end(&mut bytes)?;
-        *read_to = length.max(*read_to);
+        // What was added while it was read has been read too.
+        *read_to = start + (bytes.len() - before) as u64;
         let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         self.partial = bytes.split_off(end);
         lines.extend(String::from_utf8_lossy(&bytes).lines().map(str::to_owned));
@@ -228,6 +254,24 @@ mod tests {
         assert!(LogFile::open(folder.path(), &"s".parse().unwrap()).is_err());
         assert!(LogReader::open(folder.path(), "s").is_err());
         assert_eq!(fs::read_to_string(&target).unwrap(), "mine\n");
+    }
+
+    #[test]
+    fn a_line_that_is_added_while_the_file_is_read_is_not_repeated() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = log(folder.path());
+        log.append("one").unwrap();
+        let (_, mut reader) = LogReader::open(folder.path(), "s").unwrap();
+        let length = reader.current.as_ref().unwrap().0.metadata().unwrap().len();
+        log.append("two").unwrap();
+        let mut lines = Vec::new();
+        reader.read_with_length(length, &mut lines).unwrap();
+        log.append("three").unwrap();
+        lines.extend(reader.more().unwrap());
+        assert_eq!(lines, ["two", "three"]);
+        log.file.set_len(0).unwrap();
+        log.append("four").unwrap();
+        assert_eq!(reader.more().unwrap(), ["four"], "a file that became shorter is read again");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The fields of a server's form: what each is called, whether it is required, and its choices.
 
 use serde_json::Value;
+use wharf::config::is_secret_message;
 
-use super::secret_field::{is_secret, is_secret_message};
+use super::secret_field::is_secret;
 use super::text::name as visible_name;
 
 /// How much of a field's name is shown before its title.

@@ -1,6 +1,7 @@
 //! The labels with which our lines begin. Text of servers that begins like them is quoted.
 
-use super::look_alike::folded;
+use wharf::config::folded;
+
 use super::text::has_no_width;
 
 /// What begins a line of ours.

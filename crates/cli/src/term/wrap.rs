@@ -86,8 +86,8 @@ pub(super) fn message(text: &str, label: usize, width: usize) -> String {
 
 /// Breaks a text into rows that fit between a prefix and the end of the terminal, so that every row begins with the
 /// prefix. All characters stay: unlike [`wrapped`], this breaks long words and leaves runs of spaces.
-pub(super) fn filled(text: &str, prefix: &str, width: usize) -> Vec<String> {
-    let room = width.saturating_sub(columns(prefix)).max(RAGGED_COLUMNS);
+pub(crate) fn filled(text: &str, prefix: &str, width: usize) -> Vec<String> {
+    let room = width.saturating_sub(columns(prefix)).max(1);
     let mut rows = Vec::new();
     let mut rest = text;
     loop {
@@ -105,6 +105,23 @@ pub(super) fn filled(text: &str, prefix: &str, width: usize) -> Vec<String> {
             return rows;
         }
     }
+}
+
+/// What begins the rows that continue a text of strangers. It is as wide as the key of a review.
+const MARK: &str = "          │ ";
+/// The same, for a terminal without room for the indentation.
+const NARROW_MARK: &str = "│ ";
+const NARROW_COLUMNS: usize = 48;
+
+/// Breaks a text of strangers into rows. The first one follows a label of `label` columns; all others begin with a mark, so
+/// that none of them looks like a row of ours, however narrow the terminal is.
+pub(super) fn marked(text: &str, label: usize, width: Option<usize>) -> Vec<String> {
+    let width = width.unwrap_or(usize::MAX);
+    let mark = if width < NARROW_COLUMNS { NARROW_MARK } else { MARK };
+    // One column less than the terminal has, so that no terminal breaks the row.
+    let room = width.saturating_sub(label.max(columns(mark)) + 1);
+    let rows = filled(text, "", room).into_iter().enumerate();
+    rows.map(|(index, row)| if index == 0 { row } else { format!("{mark}{row}") }).collect()
 }
 
 /// Cuts the middle out of a text that is wider than `room`.

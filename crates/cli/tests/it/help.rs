@@ -124,3 +124,20 @@ fn the_version_has_the_commit_and_its_date() {
         None => assert!(!has_git && rest == "\n", "{out}"),
     }
 }
+
+#[test]
+fn manual_pages_follow_no_link_and_wait_for_no_pipe() {
+    let person = Person::new();
+    person.write("project/mine", "mine");
+    std::fs::create_dir_all(person.path("project/man1")).unwrap();
+    std::os::unix::fs::symlink(person.path("project/mine"), person.path("project/man1/wharf.1")).unwrap();
+    assert_eq!(person.run(&["man", "--dir", "man1"]).code, 0);
+    assert_eq!(person.read("project/mine"), "mine");
+    assert!(person.read("project/man1/wharf.1").contains("wharf"));
+    std::fs::remove_file(person.path("project/man1/wharf.1")).unwrap();
+    let pipe = person.path("project/man1/wharf.1");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let refused = person.run(&["man", "--dir", "man1"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.err.contains("it exists and is not a regular file"), "{}", refused.err);
+}

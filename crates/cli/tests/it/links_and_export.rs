@@ -43,6 +43,20 @@ fn a_dangerous_link_is_shown_with_its_dangers() {
     assert!(broken.err.contains("the link is invalid"), "{}", broken.err);
 }
 
+#[test]
+fn a_link_that_takes_a_known_name_or_reads_a_set_variable_is_shown_with_it() {
+    let person = Person::new().with(USER, "time", &json!({"command": "uvx", "args": ["mcp-server-time==1.0.0"]}));
+    let shown = person.run(&["add", LINK]).err;
+    assert!(shown.contains("caution: it takes the name of a server of the user scope"), "{shown}");
+    let shown = person.run(&["add", LINK, "--as", "Tlme"]).err;
+    assert!(shown.contains("caution: it has a name that looks like `time` of the user scope"), "{shown}");
+    let shown = person.run(&["add", LINK, "--as", "clock"]).err;
+    assert!(!shown.contains("caution: it takes") && !shown.contains("looks like"), "{shown}");
+    let link = "vscode:mcp/install?{\"name\":\"x\",\"url\":\"https://x.example/${env:HOME}\"}";
+    let shown = person.run(&["add", link]).err;
+    assert!(shown.contains("caution: it reads your HOME, which is set"), "{shown}");
+}
+
 fn person_with_servers() -> Person {
     Person::new()
         .with(USER, "time", &json!({"command": "uvx", "args": ["mcp-server-time"], "env": {"KEY": "${TIME_KEY:-x}"}}))
@@ -86,6 +100,20 @@ fn export_shows_writes_and_keeps_a_backup() {
     let forced = person.run(&["export", "cursor", "docs", "--force", "--yes"]);
     assert_eq!(forced.code, 0, "{}", forced.err);
     assert!(!person.read(CURSOR_FILE).contains("old.example"));
+}
+
+#[test]
+fn secrets_are_named_before_they_are_written_and_can_be_left_out() {
+    let person = Person::new().with(USER, "hub", &json!({"command": "hub", "env": {"HUB_TOKEN": "s3cr3t-value"}}));
+    person.write(CURSOR_FILE, "{}\n");
+    std::fs::set_permissions(person.path(CURSOR_FILE), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let dry = person.run(&["export", "cursor", "--dry-run"]);
+    assert!(dry.out.contains("contains secrets: env.HUB_TOKEN; --secrets placeholder leaves them out"), "{}", dry.out);
+    assert!(dry.err.contains("warning: other users of this machine can read"), "{}", dry.err);
+    assert!(!dry.out.contains("s3cr3t") && !dry.err.contains("s3cr3t"));
+    let safe = person.run(&["export", "cursor", "--secrets", "placeholder", "--yes"]);
+    assert!(safe.code == 0 && !safe.err.contains("other users"), "{}", safe.err);
+    assert!(person.read(CURSOR_FILE).contains("${env:HUB_TOKEN}") && !person.read(CURSOR_FILE).contains("s3cr3t"));
 }
 
 #[test]

@@ -180,6 +180,13 @@ fn dangers_of_variable(name: &str) -> impl Iterator<Item = String> {
     controlled.map(move |(_, what)| format!("sets {name}, which controls {what}"))
 }
 
+/// Whether a URL leads to another machine without encryption.
+fn is_unencrypted(url: &str) -> bool {
+    let is_plain = |uri: &http::Uri| matches!(uri.scheme_str(), Some("http" | "ws"));
+    let is_remote = |uri: &http::Uri| !uri.host().is_some_and(wharf_io::address::is_loopback_host);
+    url.parse().is_ok_and(|uri| is_plain(&uri) && is_remote(&uri))
+}
+
 /// Returns the risks of an entry.
 fn dangers(written: &RawEntry) -> Vec<String> {
     let mut dangers = Vec::new();
@@ -199,6 +206,9 @@ fn dangers(written: &RawEntry) -> Vec<String> {
     }
     if texts().any(|text| text.chars().any(is_hidden)) {
         dangers.push("contains hidden characters".to_owned());
+    }
+    if written.text("url").is_some_and(is_unencrypted) {
+        dangers.push("sends its requests unencrypted".to_owned());
     }
     if written.get("headersHelper").is_some() {
         dangers.push("runs a command for headers on every connection".to_owned());

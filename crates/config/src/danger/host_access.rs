@@ -11,6 +11,9 @@ pub(crate) enum HostAccess<'a> {
     Privilege(&'a str),
 }
 
+/// Options that give a container more of this machine, whatever their value is.
+const VALUED_PRIVILEGES: [&str; 7] =
+    ["--cap-add", "--device", "--device-cgroup-rule", "--volumes-from", "--runtime", "--cgroup-parent", "--sysctl"];
 const ENGINES: [&str; 3] = ["docker", "podman", "nerdctl"];
 
 /// Returns what a command gives its container.
@@ -31,22 +34,27 @@ pub(crate) fn host_access<'a>(command: &str, args: &'a [String]) -> Vec<HostAcce
         };
         let source = match name {
             "-v" | "--volume" => value.split(':').next(),
-            "--mount" => {
-                let fields = value.split(',').filter_map(|field| field.split_once('='));
-                fields.into_iter().find(|(key, _)| matches!(*key, "source" | "src")).map(|(_, source)| source)
-            }
+            "--mount" => mount_source(value),
             _ => None,
         };
+        if name == "--env-file" && !value.is_empty() {
+            found.push(HostAccess::Mount(value));
+        }
         // A name without a slash is a volume of the engine.
         let is_host_path = |source: &&str| source.starts_with(['/', '.', '~', '$']);
         found.extend(source.filter(is_host_path).map(HostAccess::Mount));
         let is_privilege = match name {
             "--privileged" => value != "false",
-            "--pid" | "--network" | "--net" | "--ipc" | "--userns" => value == "host",
-            "--cap-add" | "--device" => !value.is_empty(),
-            _ => false,
+            "--use-api-socket" => true,
+            "--pid" | "--network" | "--net" | "--ipc" | "--userns" | "--uts" | "--cgroupns" => {
+                value == "host" || value.starts_with("container:")
+            }
+            "--security-opt" => !value.is_empty() && !value.starts_with("no-new-privileges"),
+            name => VALUED_PRIVILEGES.contains(&name) && !value.is_empty(),
         };
-        if is_privilege && (arg.starts_with('-') || name != "--privileged") {
+        // What follows a switch is not its value.
+        let is_switch = matches!(name, "--privileged" | "--use-api-socket");
+        if is_privilege && (arg.starts_with('-') || !is_switch) {
             found.push(HostAccess::Privilege(name));
         }
         before = match attached {
@@ -58,10 +66,22 @@ pub(crate) fn host_access<'a>(command: &str, args: &'a [String]) -> Vec<HostAcce
     found
 }
 
+/// Returns the place of a mount on this machine. Its fields may be quoted, and a volume can have a device.
+fn mount_source(mount: &str) -> Option<&str> {
+    let fields = mount.split(',').map(|field| field.trim_matches('"')).filter_map(|field| field.split_once('='));
+    let source = |(key, value)| match key {
+        "source" | "src" => Some(value),
+        "volume-opt" => str::strip_prefix(value, "device="),
+        _ => None,
+    };
+    let is_place = |source: &&str| source.starts_with(['/', '.', '~', '$']);
+    fields.filter_map(source).find(is_place)
+}
+
 /// Returns the volume of `-v`, which may follow letters without a value, and which may be the next argument instead.
 fn attached_volume(arg: &str) -> Option<&str> {
     let letters = arg.strip_prefix('-')?;
-    let value = letters.trim_start_matches(['d', 'i', 'q', 't', 'P']).strip_prefix('v')?;
+    let value = letters.trim_start_matches(['a', 'd', 'i', 'q', 't', 'P']).strip_prefix('v')?;
     Some(value.strip_prefix('=').unwrap_or(value))
 }
 
@@ -88,6 +108,15 @@ mod tests {
         check("docker run --privileged image", &[Privilege("--privileged")]);
         check("docker run --pid=host --network host image", &[Privilege("--pid"), Privilege("--network")]);
         check("docker run --cap-add SYS_ADMIN image", &[Privilege("--cap-add")]);
+        check("docker run --mount \"type=bind\",\"source=/home/me\" image", &[Mount("/home/me")]);
+        check("docker run --mount type=volume,volume-opt=type=none,volume-opt=device=/ image", &[Mount("/")]);
+        check("docker run -av /:/host image", &[Mount("/")]);
+        check("docker run --env-file secrets.env image", &[Mount("secrets.env")]);
+        check("docker run --uts=host --ipc container:x image", &[Privilege("--uts"), Privilege("--ipc")]);
+        check("docker run --volumes-from db --runtime=x image", &[Privilege("--volumes-from"), Privilege("--runtime")]);
+        check("docker run --security-opt seccomp=unconfined image", &[Privilege("--security-opt")]);
+        check("docker run --security-opt no-new-privileges --uts private image", &[]);
+        check("docker run --use-api-socket image", &[Privilege("--use-api-socket")]);
         check("docker run -i --rm -e A=b -v data:/data --network none --privileged=false image", &[]);
         check("node -v /x", &[]);
     }

@@ -35,7 +35,12 @@ pub(crate) fn runs_inline_code(command: &str, args: &[String]) -> bool {
         "lua" | "luajit" | "rscript" | "r" | "julia" => &["-e", "--eval"],
         "deno" => &["eval"],
         "php" => &["-r", "--run"],
-        "npx" | "npm" | "pnpx" => &["-c", "--call"],
+        "npx" | "npm" | "pnpx" => &["-c", "--call", "--script-shell", "--node-options"],
+        // The program of awk is its first argument, unless it is in a file.
+        "awk" | "gawk" | "mawk" | "nawk" => {
+            return !run.args.iter().any(|arg| arg.starts_with("-f") || arg == "--file");
+        }
+        "find" => return found_commands(run.args).any(|(command, args)| runs_inline_code(command, args)),
         // Many settings of Git name a program that it runs.
         "git" => &["-c", "--config-env", "--exec-path"],
         // A setting of cargo can name the program that runs what it builds.
@@ -228,6 +233,8 @@ mod tests {
             ("ssh", "-oProxyCommand=id host"),
             ("ssh", "-o proxycommand=id host"),
             ("flock", "/tmp/x sh -c id"),
+            ("script", "-qc id /dev/null"),
+            ("script", "--command=id /dev/null"),
             ("su", "-c id"),
             ("su", "nobody -lc id"),
             ("su", "nobody --command=id"),
@@ -257,6 +264,12 @@ mod tests {
             ("python3", "-I -W ignore -uc 1"),
             ("nice", "python -Ic 1"),
             ("npx", "-y -c id"),
+            ("npx", "-y --script-shell=/tmp/x pkg@1.0.0"),
+            ("npx", "--node-options --require=/tmp/x pkg@1.0.0"),
+            ("awk", "BEGIN{system(\"id\")}"),
+            ("find", ". -exec python3 -c 1 ;"),
+            ("find", ". -execdir env node -e 1 ;"),
+            ("git", "-c core.pager=id log"),
             ("env", "-S id"),
             ("flock", "/tmp/lock -c id"),
             ("env", "-Sid"),
@@ -284,6 +297,8 @@ mod tests {
             ("node", "server.js -r us-east-1"),
             ("lua", "server.lua"),
             ("git", "daemon"),
+            ("awk", "-f server.awk"),
+            ("find", ". -exec python3 server.py ;"),
         ] {
             assert!(!runs_inline_code(command, &args(rest)), "{command} {rest}");
         }

@@ -7,6 +7,8 @@ struct Family {
     is_npm: bool,
     /// Options that name the package or its origin; the name of the program then says nothing.
     package: &'static [&'static str],
+    /// Options that name packages beside the one that runs.
+    extra: &'static [&'static str],
     /// Options that select another registry, or settings with one.
     registry: &'static [&'static str],
     /// Other options whose value is the next argument.
@@ -16,6 +18,7 @@ struct Family {
 const NPM: Family = Family {
     is_npm: true,
     package: &["-p", "--package"],
+    extra: &[],
     registry: &["--registry", "--userconfig", "--globalconfig"],
     valued: &["-c", "--call", "--cache", "--prefix", "-w", "--workspace", "--loglevel"],
 };
@@ -23,6 +26,7 @@ const NPM: Family = Family {
 const PYTHON: Family = Family {
     is_npm: false,
     package: &["--from", "--spec"],
+    extra: &["--with", "-w", "--with-requirements"],
     registry: &[
         "--index-url",
         "-i",
@@ -34,7 +38,7 @@ const PYTHON: Family = Family {
         "--config-file",
         "--pip-args",
     ],
-    valued: &["--with", "-w", "--with-editable", "--python", "-p", "--directory", "--project", "--env-file"],
+    valued: &["--with-editable", "--python", "-p", "--directory", "--project", "--env-file"],
 };
 
 /// The programs that run Python packages.
@@ -69,20 +73,28 @@ pub(crate) fn fetched_package<'a>(command: &str, args: &'a [String]) -> Option<F
         | ("pipx", ["run", rest @ ..]) => (rest, false),
         _ => return None,
     };
-    let mut package = None;
+    let mut packages = Vec::new();
+    let mut is_named = false;
     let mut other_registry = false;
     let mut says_yes = false;
     let mut words = options.iter().chain(rest).copied();
     // What follows the package belongs to its program.
     while let Some(word) = words.next() {
         if !word.starts_with('-') {
-            package = package.or(Some(word));
+            // Another option has named the package, and this is its program.
+            if !is_named {
+                packages.push(word);
+                is_named = true;
+            }
             break;
         }
         let (name, joined) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
-        if family.package.contains(&name) {
-            package = joined.or_else(|| words.next());
-        } else if family.registry.contains(&name) || name.ends_with(":registry") {
+        if family.is_option(name, family.package) {
+            packages.extend(joined.or_else(|| words.next()));
+            is_named = true;
+        } else if family.extra.contains(&name) {
+            packages.extend(joined.or_else(|| words.next()).into_iter().flat_map(|value| value.split(',')));
+        } else if family.is_option(name, family.registry) || name.ends_with(":registry") {
             other_registry = true;
             if joined.is_none() {
                 words.next();
@@ -92,9 +104,11 @@ pub(crate) fn fetched_package<'a>(command: &str, args: &'a [String]) -> Option<F
         }
         says_yes |= matches!(word, "-y" | "--yes" | "--yes=true");
     }
-    let package = package?;
-    let place = family.is_place(package).then_some(package);
-    let unpinned = (place.is_none() && family.is_unpinned(package)).then_some(package);
+    if !is_named {
+        return None;
+    }
+    let place = packages.iter().copied().find(|package| family.is_place(package));
+    let unpinned = packages.iter().copied().find(|package| !family.is_place(package) && family.is_unpinned(package));
     Some(Fetch { unpinned, place, other_registry, is_silent_npm: family.is_npm && (says_yes || !asks) })
 }
 
@@ -121,9 +135,7 @@ pub(crate) fn fetched_code<'a>(command: &str, args: &'a [String]) -> Option<&'a 
         }
         ("deno", ["run" | "serve" | "install", rest @ ..])
         | ("bun", ["run", rest @ ..])
-        | ("deno" | "tsx" | "ts-node" | "bun" | "node", rest) => {
-            rest.iter().copied().find(|word| !word.starts_with('-')).filter(is_url)
-        }
+        | ("deno" | "tsx" | "ts-node" | "bun" | "node", rest) => fetched_script(rest).filter(is_url),
         // A package of this module begins with a dot, or is a file.
         ("go", ["run" | "install", rest @ ..]) => {
             rest.iter().copied().find(|word| !word.starts_with('-')).filter(|package| package.contains('@'))
@@ -132,12 +144,36 @@ pub(crate) fn fetched_code<'a>(command: &str, args: &'a [String]) -> Option<&'a 
     }
 }
 
+/// Returns the script of a runtime. What follows an option may be its value: then a URL behind it is the script.
+fn fetched_script<'a>(words: &[&'a str]) -> Option<&'a str> {
+    let is_switch = |word: &str| {
+        matches!(word, "-A" | "-q" | "-r")
+            || ["--allow-", "--no-", "--quiet", "--unstable"].iter().any(|it| word.starts_with(it))
+    };
+    let mut may_be_value = false;
+    for word in words {
+        if word.starts_with('-') {
+            may_be_value = !word.contains('=') && !is_switch(word);
+        } else if word.contains("://") || !std::mem::take(&mut may_be_value) {
+            return Some(word);
+        }
+    }
+    None
+}
+
 impl Family {
+    /// Whether an option is one of a list. npm accepts the beginning of a long one.
+    fn is_option(&self, name: &str, options: &[&str]) -> bool {
+        const MIN_ABBREVIATION: usize = "--reg".len();
+        let is_abbreviated = self.is_npm && name.starts_with("--") && name.len() >= MIN_ABBREVIATION;
+        options.iter().any(|option| *option == name || is_abbreviated && option.starts_with(name))
+    }
+
     /// Returns how many words at the beginning are options and their values.
     fn leading_options(&self, words: &[&str]) -> usize {
         let mut count = 0;
         while let Some(word) = words.get(count).filter(|word| word.starts_with('-')) {
-            let lists = [self.package, self.registry, self.valued];
+            let lists = [self.package, self.extra, self.registry, self.valued];
             let has_value = !word.contains('=') && lists.iter().any(|options| options.contains(word));
             count += if has_value { 2 } else { 1 };
         }
@@ -171,7 +207,7 @@ impl Family {
 }
 
 /// Whether a version is neither a range nor a tag: `1.2.3`, with what may follow. npm reads `1.2` as a range.
-fn is_exact_npm_version(version: &str) -> bool {
+pub(crate) fn is_exact_npm_version(version: &str) -> bool {
     let version = version.trim_start_matches(['=', 'v']);
     let numbers = version.split(['-', '+']).next().unwrap_or_default();
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -204,6 +240,11 @@ mod tests {
         assert_eq!(check("uvx mcp-server-time==1.0"), None);
         assert_eq!(check("uvx --from git+https://x/y@abc tool"), None);
         assert_eq!(check("npx ./local"), None);
+        assert_eq!(check("npx -p evil -p pkg@1.0.0 run").as_deref(), Some("evil"));
+        assert_eq!(check("npx --pack=evil run").as_deref(), Some("evil"));
+        assert_eq!(check("uvx --with evil pkg==1.0").as_deref(), Some("evil"));
+        assert_eq!(check("uvx --with a==1.0,evil --from pkg==1.0 run").as_deref(), Some("evil"));
+        assert_eq!(check("uvx --with a==1.0 pkg==1.0"), None);
         for range in ["pkg@*", "pkg@^1", "pkg@~1.2.0", "pkg@1", "pkg@1.x", "pkg@beta", "@scope/pkg@>=1.0.0", "pkg@"] {
             assert_eq!(check(&format!("npx {range}")).as_deref(), Some(range));
         }
@@ -250,6 +291,7 @@ mod tests {
             ("uv pip install git+https://x.test/y", "git+https://x.test/y"),
             ("deno run -A https://x.test/y.ts", "https://x.test/y.ts"),
             ("deno run npm:pkg", "npm:pkg"),
+            ("deno run --config deno.json https://x.test/y.ts", "https://x.test/y.ts"),
             ("tsx https://x.test/y.ts", "https://x.test/y.ts"),
             ("bun run https://x.test/y.ts", "https://x.test/y.ts"),
             ("go run x.test/y@latest", "x.test/y@latest"),
@@ -262,6 +304,7 @@ mod tests {
             "uv run --with pkg python -m y",
             "uv run server.py --url https://x.test",
             "deno run server.ts https://x.test",
+            "deno run -A server.ts https://x.test",
             "node server.js https://x.test",
             "go run ./cmd/server https://x.test/a@b",
             "pip install pkg",
@@ -277,6 +320,8 @@ mod tests {
         for line in [
             "npx -y --registry https://r.test pkg@1.0.0",
             "npx --registry=https://r.test pkg",
+            "npx --reg https://r.test pkg",
+            "npx --userconf=./npmrc pkg",
             "npm --registry=https://r.test exec pkg",
             "npm --registry https://r.test --silent exec -- pkg",
             "uv --index-url https://r.test tool run pkg",

@@ -1,5 +1,7 @@
 //! Values that look like plaintext secrets.
 
+use crate::secret_names::names_credential;
+
 /// Returns whether the value of a variable or header looks like a plaintext secret.
 pub fn looks_secret(name: &str, value: &str) -> bool {
     const PREFIXES: [&str; 14] = [
@@ -25,11 +27,8 @@ pub fn looks_secret(name: &str, value: &str) -> bool {
     if PREFIXES.iter().any(|prefix| value.starts_with(prefix)) && value.len() >= 16 {
         return true;
     }
-    let name = name.to_ascii_uppercase().replace('-', "_");
-    let suffixes = ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "APIKEY", "AUTHORIZATION", "CREDENTIALS", "COOKIE"];
-    let is_secret = |part: &str| part == "KEY" || suffixes.iter().any(|suffix| part.ends_with(suffix));
     // A path or a short word is not a secret, whatever its name.
-    name.split('_').any(is_secret) && value.len() >= 8 && !value.starts_with(['/', '.', '~'])
+    names_credential(name) && value.len() >= 8 && !value.starts_with(['/', '.', '~'])
 }
 
 #[cfg(test)]

@@ -92,31 +92,51 @@ const CODE_LOADING: [&str; 84] = [
 const CODE_LOADING_PREFIXES: [&str; 4] = ["BASH_FUNC_", "DYLD_", "GIT_CONFIG", "LUA_INIT"];
 
 /// Variables that make programs read other settings or fetch other packages.
-const SETTINGS: [&str; 24] = [
+const SETTINGS: [&str; 44] = [
     "CARGO_HOME",
     "DOCKER_CONFIG",
+    "DOCKER_CONTEXT",
     "DOCKER_HOST",
+    "DOTNET_ROOT",
+    "DOTNET_ROOT_X64",
     "GOFLAGS",
     "GOPROXY",
     "HOME",
     "KUBECONFIG",
+    "PIPX_BIN_DIR",
     "PIPX_DEFAULT_PYTHON",
     "PIPX_HOME",
     "PIP_CONFIG_FILE",
+    "PIP_CONSTRAINT",
     "PIP_EXTRA_INDEX_URL",
     "PIP_FIND_LINKS",
     "PIP_INDEX_URL",
+    "RESTOREADDITIONALPROJECTSOURCES",
+    "RESTORECONFIGFILE",
+    "RESTORESOURCES",
+    "UV_BUILD_CONSTRAINT",
+    "UV_CACHE_DIR",
     "UV_CONFIG_FILE",
+    "UV_CONSTRAINT",
     "UV_DEFAULT_INDEX",
+    "UV_ENV_FILE",
     "UV_EXTRA_INDEX_URL",
     "UV_FIND_LINKS",
     "UV_INDEX",
     "UV_INDEX_URL",
+    "UV_INSECURE_HOST",
+    "UV_OVERRIDE",
+    "UV_PROJECT",
     "UV_PYTHON",
+    "UV_PYTHON_DOWNLOADS_JSON_URL",
+    "UV_PYTHON_INSTALL_DIR",
     "UV_PYTHON_INSTALL_MIRROR",
+    "UV_TOOL_DIR",
+    "UV_WORKING_DIRECTORY",
     "XDG_CONFIG_DIRS",
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",
+    "YARN_REGISTRY",
 ];
 
 /// Variables that make programs accept any certificate.
@@ -139,8 +159,8 @@ const PROXIES: [&str; 3] = ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY"];
 /// The end of variables that replace the address of a service.
 const BASE_URL_SUFFIX: &str = "_BASE_URL";
 
-/// npm reads each of its settings from a variable with this prefix.
-const NPM_SETTINGS_PREFIX: &str = "NPM_CONFIG_";
+/// npm, Yarn and `NuGet` read each of their settings from a variable with these prefixes.
+const SETTINGS_PREFIXES: [&str; 3] = ["NPM_CONFIG_", "NUGET_", "YARN_"];
 
 /// Returns whether an environment variable makes programs load other code.
 pub(crate) fn loads_code(variable: &str) -> bool {
@@ -151,7 +171,7 @@ pub(crate) fn loads_code(variable: &str) -> bool {
 /// Returns whether an environment variable makes programs read other settings.
 pub(crate) fn moves_settings(variable: &str) -> bool {
     let variable = variable.to_ascii_uppercase();
-    variable.starts_with(NPM_SETTINGS_PREFIX) || SETTINGS.contains(&variable.as_str())
+    SETTINGS_PREFIXES.iter().any(|prefix| variable.starts_with(prefix)) || SETTINGS.contains(&variable.as_str())
 }
 
 /// Returns whether an environment variable decides whether programs check certificates.
@@ -197,7 +217,15 @@ mod tests {
         {
             assert!(!loads_code(name) && !moves_settings(name), "{name}");
         }
-        for name in ["npm_config_registry", "UV_INDEX_URL", "PIP_INDEX_URL", "HOME"] {
+        for name in [
+            "npm_config_registry",
+            "UV_INDEX_URL",
+            "PIP_INDEX_URL",
+            "HOME",
+            "NUGET_PACKAGES",
+            "RestoreSources",
+            "DOCKER_CONTEXT",
+        ] {
             assert!(moves_settings(name) && !loads_code(name), "{name}");
         }
     }

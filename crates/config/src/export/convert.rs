@@ -4,7 +4,9 @@ use serde_json::{Map, Value, json};
 
 use super::ExportHost;
 use crate::expand::translate;
+use crate::import::variable_name;
 use crate::raw_entry::RawEntry;
+use crate::secrets::{SecretPlace, secret_places};
 use crate::server::TransportKind;
 
 /// The keys that every host understands.
@@ -17,10 +19,26 @@ pub struct ExportedEntry {
     pub entry: Map<String, Value>,
     /// What the host does not understand.
     pub notes: Vec<String>,
+    /// Where the entry contains secrets, without their values.
+    pub secrets: Vec<String>,
+}
+
+/// What becomes of a secret that an entry contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecretValues {
+    /// It is copied.
+    Copy,
+    /// A reference to a variable takes its place, if the host has variables.
+    Placeholder,
 }
 
 /// Converts an entry as it is written; fails with the reason why the host cannot use it.
-pub fn convert(host: ExportHost, written: &RawEntry, transport: TransportKind) -> Result<ExportedEntry, String> {
+pub fn convert(
+    host: ExportHost,
+    written: &RawEntry,
+    transport: TransportKind,
+    secrets: SecretValues,
+) -> Result<ExportedEntry, String> {
     let mut draft = Draft { host, notes: Vec::new() };
     let mut entry = Map::new();
     match transport {
@@ -59,7 +77,26 @@ pub fn convert(host: ExportHost, written: &RawEntry, transport: TransportKind) -
     if !dropped.is_empty() {
         draft.notes.push(format!("{} not exported: only Wharf has it", dropped.join(", ")));
     }
-    Ok(ExportedEntry { entry, notes: draft.notes })
+    let places = secret_places(written);
+    let names: Vec<String> = places.iter().map(SecretPlace::to_string).collect();
+    if secrets == SecretValues::Copy || places.is_empty() {
+        return Ok(ExportedEntry { entry, notes: draft.notes, secrets: names });
+    }
+    if host == ExportHost::ClaudeDesktop {
+        return Err(format!("contains {}, and Claude Desktop has no variables", names.join(", ")));
+    }
+    for place in places {
+        let SecretPlace::Field { group, name } = &place else {
+            return Err(format!("contains a secret in `{place}`, where no placeholder is written; move it to `env`"));
+        };
+        let Some(value) = entry.get_mut(*group).and_then(|group| group.get_mut(name)) else { continue };
+        let scheme = value.as_str().and_then(|text| text.split_once(' ')).map(|(scheme, _)| format!("{scheme} "));
+        let scheme = scheme.filter(|_| *group == "headers").unwrap_or_default();
+        let variable = variable_name(name);
+        *value = json!(format!("{scheme}${{env:{variable}}}"));
+        draft.notes.push(format!("set {variable} in the environment of the host"));
+    }
+    Ok(ExportedEntry { entry, notes: draft.notes, secrets: Vec::new() })
 }
 
 struct Draft {

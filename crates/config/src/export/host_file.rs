@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use jsonc_parser::cst::{CstObject, CstRootNode};
 use serde_json::{Map, Value};
-use wharf_io::{Durability, FileMode, MissingFolder, ReplaceOptions, replace_file};
+use wharf_io::create_private_file;
 
 use super::ExportHost;
 use crate::edit::input;
@@ -14,6 +14,8 @@ use crate::problem::Problem;
 use crate::store::{self, NotWritten, Readers};
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
+/// How many backups may have the same name, which differ by their number.
+const MAX_BACKUPS: usize = 1_000;
 
 /// The file of a host. Nothing is written before [`save`](Self::save).
 #[derive(Debug)]
@@ -114,34 +116,33 @@ impl HostFile {
         Ok(exported)
     }
 
-    /// Replaces the file atomically, after storing its content in `backup`. Returns whether a backup was written: a new
-    /// file has none.
+    /// Replaces the file atomically, after storing its content in `backup`, or beside it if that exists: no backup is
+    /// replaced. Returns the backup; a new file has none.
     ///
     /// # Errors
     /// If the backup or the file cannot be written, or the file changed since it was read.
-    pub fn save(self, backup: &Path) -> Result<bool, ExportError> {
+    pub fn save(self, backup: &Path) -> Result<Option<PathBuf>, ExportError> {
         let mark =
             if self.seen.as_ref().is_some_and(|seen| seen.starts_with(BYTE_ORDER_MARK)) { "\u{feff}" } else { "" };
         let end = if self.text.ends_with('\n') || self.seen.is_some() { "" } else { "\n" };
         let text = format!("{mark}{}{end}", self.text);
-        if let Some(seen) = &self.seen {
-            // Entries may contain secrets, whatever the permissions of the file are.
-            let options = ReplaceOptions {
-                mode: FileMode::Private,
-                durability: Durability::ContentsAndName,
-                folder: MissingFolder::Fail,
-                follow_symlinks: false,
-            };
-            replace_file(backup, seen.as_bytes(), options)
-                .map_err(|source| ExportError::Io { file: backup.to_owned(), source })?;
-        }
+        // Entries may contain secrets, so a backup is private, whatever the permissions of the file are.
+        let backup = match &self.seen {
+            Some(seen) => Some(write_backup(backup, seen.as_bytes())?),
+            None => None,
+        };
         let readers = if self.seen.is_some() { Readers::Default } else { Readers::Owner };
         let seen = self.seen.as_deref().map(str::as_bytes);
-        match store::replace(&self.path, seen, text.as_bytes(), readers) {
-            Ok(()) => Ok(self.seen.is_some()),
-            Err(NotWritten::Raced) => Err(ExportError::Raced(self.path)),
-            Err(NotWritten::Io(source)) => Err(ExportError::Io { file: self.path, source }),
+        let error = match store::replace(&self.path, seen, text.as_bytes(), readers) {
+            Ok(()) => return Ok(backup),
+            Err(NotWritten::Raced) => ExportError::Raced(self.path),
+            Err(NotWritten::Io(source)) => ExportError::Io { file: self.path, source },
+        };
+        // Nothing changed, so there is nothing to go back to.
+        if let Some(backup) = backup {
+            let _ = std::fs::remove_file(backup);
         }
+        Err(error)
     }
 
     fn tree(&self) -> Result<CstRootNode, ExportError> {
@@ -152,4 +153,24 @@ impl HostFile {
     fn shape(&self, reason: &str) -> ExportError {
         ExportError::Shape { file: self.path.clone(), reason: reason.to_owned() }
     }
+}
+
+/// Writes a backup under the first name that is free: `backup`, `backup-2`, and so on.
+fn write_backup(backup: &Path, content: &[u8]) -> Result<PathBuf, ExportError> {
+    let name = backup.file_name().unwrap_or_default();
+    for number in 1..=MAX_BACKUPS {
+        let mut name = name.to_owned();
+        if number > 1 {
+            name.push(format!("-{number}"));
+        }
+        let path = backup.with_file_name(name);
+        match create_private_file(&path, content) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(source) => return Err(ExportError::Io { file: path, source }),
+        }
+    }
+    let source =
+        std::io::Error::new(std::io::ErrorKind::AlreadyExists, format!("{MAX_BACKUPS} backups of this name exist"));
+    Err(ExportError::Io { file: backup.to_owned(), source })
 }

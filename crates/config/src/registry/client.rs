@@ -9,7 +9,7 @@ use serde_json::Value;
 use wharf_io::address::{self, HTTP_SCHEMES, InvalidAddress, is_loopback_host};
 use wharf_io::{HttpClient, HttpSettings, percent};
 
-use super::server_json::RegistryServer;
+use super::server_json::{InvalidServer, RegistryServer};
 
 /// Maximum time for one request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
@@ -23,9 +23,9 @@ const MAX_WORDS: usize = 4;
 const MAX_PAGES: usize = 10;
 /// A longer cursor is not one.
 const MAX_CURSOR_BYTES: usize = 4096;
-/// How much of an error's text is shown.
 /// The name of the newest version.
 const LATEST: &str = "latest";
+/// How much of an error's text is shown.
 const MAX_MESSAGE_CHARS: usize = 200;
 
 /// A registry of servers.
@@ -71,6 +71,9 @@ pub enum RegistryError {
     /// The answer is not that of a registry.
     #[error("the answer is not that of an MCP registry: {0}")]
     Malformed(String),
+    /// The registry has the server, and what it says about it cannot be used.
+    #[error("the registry's description of the server is invalid: {0}")]
+    Server(#[from] InvalidServer),
 }
 
 impl Registry {
@@ -158,7 +161,7 @@ impl Registry {
     pub async fn server(&self, name: &str, version: Option<&str>) -> Result<RegistryServer, RegistryError> {
         let wanted = percent::encode(version.unwrap_or(LATEST));
         let answer = self.get(&format!("/v0.1/servers/{}/versions/{wanted}", percent::encode(name))).await?;
-        let server = RegistryServer::from_response(&answer).map_err(RegistryError::Malformed)?;
+        let server = RegistryServer::from_response(&answer)?;
         if server.name != name {
             let given: String = server.name.chars().take(MAX_MESSAGE_CHARS).collect();
             return Err(RegistryError::Malformed(format!("it is about another server, `{given}`")));

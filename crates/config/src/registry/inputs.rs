@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize as _;
 
-use super::server_json::RawInput;
+use super::server_json::{RawInput, cut};
 use crate::expand::literal;
 use crate::import::variable_name;
 
@@ -111,15 +111,18 @@ impl Inputs {
     }
 
     fn add(&mut self, name: String, raw: &RawInput, role: InputRole) -> usize {
+        // Inputs of one name get one value. If it is secret in one place, it is secret in all of them.
+        let is_secret = raw.is_secret || self.0.iter().any(|input| input.name == name && input.is_secret);
+        self.0.iter_mut().filter(|input| input.name == name).for_each(|input| input.is_secret = is_secret);
         if let Some(index) = self.0.iter().position(|input| input.name == name && input.role == role) {
             return index;
         }
         self.0.push(Input {
             name,
             role,
-            description: raw.description.clone(),
+            description: raw.description.as_deref().map(cut),
             is_required: raw.is_required,
-            is_secret: raw.is_secret,
+            is_secret,
             default: raw.default.clone(),
             choices: raw.choices.clone(),
         });

@@ -6,9 +6,11 @@ use serde_json::{Map, Value, json};
 
 use super::inputs::{Input, InputRole, Inputs, NoValue, Template};
 use super::package::{Runtime, brief, runnable};
-use super::server_json::{RawInput, RawPackage, RawRemote, RegistryServer};
+use super::runtime_arguments::unusual_arguments;
+use super::server_json::{InvalidServer, RawInput, RawPackage, RawRemote, RegistryServer};
 use crate::address;
 use crate::expand::literal;
+use crate::hidden_chars::visible;
 use crate::server::TransportKind;
 
 /// One way to use a server: a package, or a remote server.
@@ -62,11 +64,21 @@ pub struct EntryPlan {
     pub entry: Map<String, Value>,
     /// The variables of the user's environment that it refers to.
     pub references: Vec<String>,
+    /// What the arguments of the runtime may change, as predicates of the server.
+    pub dangers: Vec<String>,
 }
 
-/// A required input without a value.
+/// Why an offer has no entry.
 #[derive(Clone, Debug)]
-pub struct MissingInput(pub Input);
+pub enum NoEntry {
+    /// A required input has no value.
+    Missing(Box<Input>),
+    /// The entry is longer than anyone would review. Contains the limit in bytes.
+    TooLarge(usize),
+}
+
+/// Larger entries are not offered: small texts with many places for inputs become large ones.
+const MAX_ENTRY_BYTES: usize = 32 * 1024;
 
 /// Returns the ways in which a server can be used, packages first, and those that cannot be used.
 pub fn offers(server: &RegistryServer) -> (Vec<Offer>, Vec<RefusedOffer>) {
@@ -91,6 +103,7 @@ fn of_package(package: &RawPackage) -> Result<Offer, String> {
     if transport != "stdio" {
         return Err(format!("starts its own {} server, which is not supported", brief(transport)));
     }
+    package.check().map_err(too_large)?;
     let runnable = runnable(package)?;
     let mut inputs = Inputs::default();
     let before = arguments(&package.runtime_arguments, &mut inputs)?;
@@ -113,6 +126,10 @@ fn of_package(package: &RawPackage) -> Result<Offer, String> {
         inputs,
         content: OfferContent::Package { runtime, before, pinned: runnable.pinned, after, env },
     })
+}
+
+fn too_large(error: InvalidServer) -> String {
+    format!("is too large to review: {error}")
 }
 
 fn arguments(raw: &[RawInput], inputs: &mut Inputs) -> Result<Vec<Argument>, String> {
@@ -149,6 +166,7 @@ fn of_remote(remote: &RawRemote) -> Result<Offer, String> {
         "sse" => TransportKind::Sse,
         other => return Err(format!("has an unknown transport: `{}`", brief(other))),
     };
+    remote.check().map_err(too_large)?;
     let mut inputs = Inputs::default();
     let url = inputs.parts(&remote.url, &remote.variables, false);
     // With the defaults of its inputs. What a user has to provide is the user's decision, but not the scheme before it.
@@ -179,13 +197,13 @@ impl Offer {
     /// Returns the entry with the values that the user provides, by name.
     ///
     /// # Errors
-    /// If a required value is missing that cannot refer to a variable.
-    pub fn plan(&self, values: &BTreeMap<String, String>) -> Result<EntryPlan, MissingInput> {
+    /// If a required value is missing that cannot refer to a variable, or if the entry is too large.
+    pub fn plan(&self, values: &BTreeMap<String, String>) -> Result<EntryPlan, NoEntry> {
         let mut references = Vec::new();
         let mut resolve = |template: &Template| match self.inputs.text(template, values, &mut references) {
             Ok(text) => Ok(Some(text)),
             Err(NoValue::Optional) => Ok(None),
-            Err(NoValue::Missing(index)) => Err(MissingInput(self.inputs.0[index].clone())),
+            Err(NoValue::Missing(index)) => Err(NoEntry::Missing(Box::new(self.inputs.0[index].clone()))),
         };
         let mut pairs = |pairs: &[(String, Template)]| {
             let mut table = Map::new();
@@ -196,6 +214,7 @@ impl Offer {
             }
             Ok(table)
         };
+        let mut dangers = Vec::new();
         let mut entry = Map::from_iter([("type".to_owned(), json!(self.transport.as_str()))]);
         match &self.content {
             OfferContent::Remote { url, headers } => {
@@ -209,6 +228,8 @@ impl Offer {
                 let env = pairs(env)?;
                 let before = words(before, &mut resolve)?;
                 let after = words(after, &mut resolve)?;
+                let unusual = unusual_arguments(*runtime, &before, &env);
+                dangers.extend(unusual.into_iter().map(|word| passes(*runtime, &word)));
                 entry.insert("command".to_owned(), json!(runtime.command()));
                 entry.insert("args".to_owned(), json!(command_line(*runtime, before, pinned, after, &env)));
                 if !env.is_empty() {
@@ -216,16 +237,20 @@ impl Offer {
                 }
             }
         }
+        let entry_bytes = json!(entry).to_string().len();
+        if entry_bytes > MAX_ENTRY_BYTES {
+            return Err(NoEntry::TooLarge(MAX_ENTRY_BYTES));
+        }
         references.sort();
         references.dedup();
-        Ok(EntryPlan { entry, references })
+        Ok(EntryPlan { entry, references, dangers })
     }
 }
 
 fn words(
     arguments: &[Argument],
-    resolve: &mut impl FnMut(&Template) -> Result<Option<String>, MissingInput>,
-) -> Result<Vec<String>, MissingInput> {
+    resolve: &mut impl FnMut(&Template) -> Result<Option<String>, NoEntry>,
+) -> Result<Vec<String>, NoEntry> {
     let mut words = Vec::new();
     for Argument { flag, value } in arguments {
         let value = match value {
@@ -242,6 +267,10 @@ fn words(
         }
     }
     Ok(words)
+}
+
+fn passes(runtime: Runtime, argument: &str) -> String {
+    format!("passes `{}` to {}, which may change what runs or what it can reach", visible(argument), runtime.command())
 }
 
 /// Returns the arguments of a runtime: its own, the package, and those of the package.

@@ -1,6 +1,16 @@
 //! Packages: which program runs them, and how a version is pinned.
 
 use super::server_json::RawPackage;
+use crate::danger::is_exact_npm_version;
+
+/// Words of image tags that authors move to another image.
+const MOVING_TAGS: [&str; 14] = [
+    "latest", "main", "master", "trunk", "edge", "nightly", "dev", "develop", "stable", "next", "beta", "alpha",
+    "canary", "snapshot",
+];
+/// The names of the default image registry.
+const DOCKER_HUB: [&str; 3] = ["docker.io", "registry-1.docker.io", "index.docker.io"];
+const MAX_VERSION_BYTES: usize = 128;
 
 /// How packages of a registry run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +71,8 @@ pub(super) fn runnable(package: &RawPackage) -> Result<Runnable, String> {
     if !is_valid(identifier) {
         return Err(format!("has an invalid name: `{}`", brief(identifier)));
     }
-    let version = pinned_version(version.as_deref())?;
+    let is_fixed = if runtime == Runtime::Npx { is_exact_npm_version } else { is_release };
+    let version = pinned_version(version.as_deref(), is_fixed)?;
     let separator = if runtime == Runtime::Uvx { "==" } else { "@" };
     Ok(Runnable { runtime, pinned: format!("{identifier}{separator}{version}") })
 }
@@ -72,37 +83,70 @@ fn container(package: &RawPackage) -> Result<Runnable, String> {
         Some("podman") => Runtime::Container("podman"),
         Some(other) => return Err(format!("needs the runtime `{}`; images run with docker or podman", brief(other))),
     };
-    let mut image = package.identifier.clone();
-    let base = package.registry_base_url.as_deref().map(|base| base.trim_end_matches('/'));
-    if let Some(host) = base.and_then(|base| base.strip_prefix("https://"))
-        && !matches!(host, "docker.io" | "registry-1.docker.io" | "index.docker.io")
-        && !image.starts_with(&format!("{host}/"))
-    {
-        image = format!("{host}/{image}");
-    }
+    let image = image_name(&package.identifier, package.registry_base_url.as_deref())?;
     let name = image.rsplit('/').next().unwrap_or_default();
-    if !name.contains([':', '@']) {
-        let version = pinned_version(package.version.as_deref())?;
-        image = format!("{image}:{version}");
+    let pinned = match (name.split_once('@'), name.split_once(':')) {
+        // A digest is the content.
+        (Some(_), _) => image,
+        (None, Some((_, tag))) => {
+            pinned_version(Some(tag), is_fixed_tag)?;
+            image
+        }
+        (None, None) => format!("{image}:{}", pinned_version(package.version.as_deref(), is_fixed_tag)?),
+    };
+    if !is_image(&pinned) {
+        return Err(format!("has an invalid name: `{}`", brief(&pinned)));
     }
-    if image.ends_with(":latest") {
-        return Err("has no fixed version: its image is tagged `latest`".to_owned());
-    }
-    if !is_image(&image) {
-        return Err(format!("has an invalid name: `{}`", brief(&image)));
-    }
-    Ok(Runnable { runtime, pinned: image })
+    Ok(Runnable { runtime, pinned })
 }
 
-fn pinned_version(version: Option<&str>) -> Result<&str, String> {
+/// Returns the name of an image with its registry. The image may name the registry itself, but not another one.
+fn image_name(identifier: &str, base: Option<&str>) -> Result<String, String> {
+    let Some(base) = base.filter(|base| !base.is_empty()) else { return Ok(identifier.to_owned()) };
+    let host = base.get(..8).filter(|scheme| scheme.eq_ignore_ascii_case("https://")).map(|_| &base[8..]);
+    let host = host.map(|host| host.trim_end_matches('/').to_ascii_lowercase());
+    let is_host =
+        |host: &String| !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || b".-:".contains(&b));
+    let Some(host) = host.filter(is_host) else {
+        return Err(format!("is in the image registry `{}`; expected https:// and a host", brief(base)));
+    };
+    let is_hub = |host: &str| DOCKER_HUB.contains(&host);
+    match named_registry(identifier) {
+        Some(named) if named.eq_ignore_ascii_case(&host) || is_hub(named) && is_hub(&host) => Ok(identifier.to_owned()),
+        Some(named) => Err(format!("names two image registries: {} and {}", brief(named), brief(&host))),
+        None if is_hub(&host) => Ok(identifier.to_owned()),
+        None => Ok(format!("{host}/{identifier}")),
+    }
+}
+
+/// Returns the registry that the name of an image begins with.
+fn named_registry(image: &str) -> Option<&str> {
+    let (first, _) = image.split_once('/')?;
+    (first == "localhost" || first.contains(['.', ':'])).then_some(first)
+}
+
+/// Returns a version that names one release; fails for one that may become another.
+fn pinned_version(version: Option<&str>, is_fixed: fn(&str) -> bool) -> Result<&str, String> {
     let version = version.filter(|version| !version.is_empty()).ok_or("has no version to pin")?;
     let is_plain = version.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".+_-!".contains(&byte));
-    let is_fixed = version.starts_with(|c: char| c.is_ascii_alphanumeric()) && version != "latest";
-    if is_plain && is_fixed && version.len() <= 128 {
+    if is_plain && version.len() <= MAX_VERSION_BYTES && is_fixed(version) {
         Ok(version)
     } else {
         Err(format!("has no fixed version: `{}`", brief(version)))
     }
+}
+
+/// Whether a version is that of a release and not a word such as `latest`.
+fn is_release(version: &str) -> bool {
+    version.strip_prefix('v').unwrap_or(version).starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// Whether the tag of an image names a release: it has a number, and no word that moves.
+fn is_fixed_tag(tag: &str) -> bool {
+    let is_moving = |word: &str| MOVING_TAGS.iter().any(|moving| word.eq_ignore_ascii_case(moving));
+    tag.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && tag.bytes().any(|byte| byte.is_ascii_digit())
+        && !tag.split(['-', '_', '.', '+']).any(is_moving)
 }
 
 fn is_same_url(one: &str, other: &str) -> bool {
@@ -162,6 +206,74 @@ mod tests {
         let ghcr =
             json!({"registryType": "oci", "registryBaseUrl": "https://ghcr.io", "identifier": "o/i", "version": "1"});
         assert_eq!(outcome(ghcr), "docker ghcr.io/o/i:1");
+        let image = |base: &str, name: &str| {
+            outcome(json!({"registryType": "oci", "registryBaseUrl": base, "identifier": name, "version": "1.0"}))
+        };
+        assert_eq!(image("https://docker.io/", "o/i"), "docker o/i:1.0");
+        assert_eq!(image("https://docker.io", "index.docker.io/o/i"), "docker index.docker.io/o/i:1.0");
+        assert_eq!(image("HTTPS://GHCR.IO", "ghcr.io/o/i:2.0"), "docker ghcr.io/o/i:2.0");
+    }
+
+    #[test]
+    fn an_image_of_another_registry_is_refused_and_not_fetched_from_the_default_one() {
+        let image = |base: &str, name: &str| {
+            outcome(json!({"registryType": "oci", "registryBaseUrl": base, "identifier": name, "version": "1.0"}))
+        };
+        for base in [
+            "http://registry.example",
+            "registry.example",
+            "oci://registry.example",
+            "https://",
+            "https://a b",
+            "https://u@h",
+        ] {
+            let expected = format!("is in the image registry `{base}`; expected https:// and a host");
+            assert_eq!(image(base, "o/i"), expected);
+        }
+        assert_eq!(
+            image("https://ghcr.io", "evil.example/o/i"),
+            "names two image registries: evil.example and ghcr.io"
+        );
+        assert_eq!(image("https://docker.io", "ghcr.io/o/i:1"), "names two image registries: ghcr.io and docker.io");
+    }
+
+    #[test]
+    fn versions_that_move_are_refused() {
+        for (kind, version) in [
+            ("npm", "1"),
+            ("npm", "1.2"),
+            ("npm", "1.x"),
+            ("npm", "next"),
+            ("npm", "LATEST"),
+            ("npm", ""),
+            ("pypi", "latest"),
+            ("pypi", ">=1"),
+            ("pypi", "1.*"),
+            ("nuget", "*"),
+            ("nuget", "1.*"),
+            ("oci", "latest"),
+            ("oci", "Latest"),
+            ("oci", "main"),
+            ("oci", "py3-latest"),
+            ("oci", "stable"),
+            ("oci", ""),
+        ] {
+            let shown = outcome(json!({"registryType": kind, "identifier": "p", "version": version}));
+            assert!(
+                shown.starts_with("has no fixed version") || shown == "has no version to pin",
+                "{kind} {version}: {shown}"
+            );
+        }
+        for tag in ["main", "edge", "latest-alpine3.20"] {
+            let shown = outcome(json!({"registryType": "oci", "identifier": format!("o/i:{tag}")}));
+            assert_eq!(shown, format!("has no fixed version: `{tag}`"));
+        }
+        for (kind, version) in
+            [("npm", "1.2.3-beta.1"), ("pypi", "2024.1"), ("nuget", "1.0"), ("oci", "v1.2.3"), ("oci", "sha-0a1b2c3")]
+        {
+            let shown = outcome(json!({"registryType": kind, "identifier": "p", "version": version}));
+            assert!(shown.ends_with(version), "{kind} {version}: {shown}");
+        }
     }
 
     #[test]
@@ -194,7 +306,7 @@ mod tests {
         has no fixed version: `latest`
         has no fixed version: `^1.2.3`
         has no fixed version: `1.0.0 --registry=http://evil`
-        has no fixed version: its image is tagged `latest`
+        has no fixed version: `latest`
         has an invalid name: `--privileged:1`
         ");
     }

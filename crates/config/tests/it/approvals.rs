@@ -365,3 +365,18 @@ fn projects_with_non_utf8_paths_are_distinct() {
     assert!(approvals.is_approved(&root(b"p\xff"), &found.server.name, &found.written));
     assert!(!approvals.is_approved(&root(b"p\xfe"), &found.server.name, &found.written));
 }
+
+#[test]
+fn a_server_on_another_machine_without_encryption_is_a_danger() {
+    for (url, is_danger) in [
+        ("http://x.example/mcp", true),
+        ("http://127.0.0.1.x.example/mcp", true),
+        ("https://x.example/mcp", false),
+        ("http://127.0.0.1:9/mcp", false),
+        ("http://localhost:9/mcp", false),
+    ] {
+        let machine = Machine::new().project(&one(&format!(r#"{{"url": "{url}"}}"#)));
+        let dangers = approval(&machine).dangers;
+        assert_eq!(dangers.contains(&"sends its requests unencrypted".to_owned()), is_danger, "{url}: {dangers:?}");
+    }
+}

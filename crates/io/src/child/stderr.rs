@@ -100,7 +100,10 @@ impl LastLines {
         if ring.lines.len() == MAX_LINES {
             ring.lines.pop_front();
         }
-        let line = format!("{}{cut}", text.trim_end());
+        let text = text.trim_end();
+        // A character that was cut in half would hide that a secret was cut with it.
+        let text = if cut.is_empty() { text } else { text.trim_end_matches(char::REPLACEMENT_CHARACTER) };
+        let line = format!("{text}{cut}");
         if let Some(LineObserver(observe)) = &ring.observer {
             observe(&line);
         }
@@ -128,6 +131,9 @@ mod tests {
         assert_eq!(lines[0], "line 4962");
         assert_eq!(lines[MAX_LINES - 2].len(), MAX_LINE_BYTES + "…".len());
         assert_eq!(lines[MAX_LINES - 1], "last \u{fffd} words");
+        let wide = format!("{}ü tail", "x".repeat(MAX_LINE_BYTES - 1));
+        stderr.clone().drain(wide.as_bytes()).await;
+        assert_eq!(stderr.lines()[MAX_LINES - 1], format!("{}…", "x".repeat(MAX_LINE_BYTES - 1)));
     }
 
     #[tokio::test]

@@ -9,6 +9,7 @@ use crate::error::usage_error;
 use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::term;
+use crate::term::review::Reviewed;
 
 pub(super) async fn run(globals: &Globals, args: &Add, options: &AddOptions) -> Exit {
     let proposal = Setup::read(globals).and_then(|setup| {
@@ -19,8 +20,14 @@ pub(super) async fn run(globals: &Globals, args: &Add, options: &AddOptions) -> 
             Some(name) => name.parse().map_err(|error: wharf::InvalidName| usage_error(error.to_string(), None))?,
             None => server.name,
         };
-        let origin = vec![format!("a link for {host}")];
-        Ok(Proposal { name, entry: server.entry, origin, notes: server.notes })
+        Ok(Proposal {
+            name,
+            entry: server.entry,
+            without_secrets: None,
+            title: format!("a link for {host}"),
+            about: server.notes.iter().map(|note| Reviewed::new("note", note)).collect(),
+            dangers: Vec::new(),
+        })
     });
     match proposal {
         Ok(proposal) => add(globals, proposal, options).await,

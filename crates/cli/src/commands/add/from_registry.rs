@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use wharf::ServerName;
 use wharf::config::registry::{
-    EntryPlan, Input, InputRole, LifecycleStatus, MissingInput, Offer, RefusedOffer, RegistryError, RegistryServer,
-    offers,
+    EntryPlan, Input, InputRole, LifecycleStatus, NoEntry, Offer, RefusedOffer, RegistryError, RegistryServer, offers,
 };
-use wharf::config::{TransportKind, import_name};
+use wharf::config::{TransportKind, import_name, is_secret_name};
 use wharf::fleet::Scope;
 
 use super::proposal::{AddOptions, Proposal, add};
@@ -22,9 +21,13 @@ use crate::program::{self, Program};
 use crate::term;
 use crate::term::input::{hidden_line, line};
 use crate::term::prompt::is_interactive;
+use crate::term::review::{Reviewed, show_values};
 
 /// How often a required value is asked for.
 const MAX_QUESTIONS: usize = 3;
+
+/// What a review shows in place of a secret that the user provides.
+const HIDDEN: &str = "[hidden]";
 
 /// Why a server of the registry is not added.
 enum NotAdded {
@@ -61,38 +64,52 @@ async fn proposal(globals: &Globals, args: &Add, options: &AddOptions) -> Result
         NotAdded::Failed { message: format!("{wanted}: {error}"), hint }
     })?;
     if server.status == LifecycleStatus::Deleted {
-        let why = server.status_message.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-        let message = format!("{wanted} {} was deleted from the registry{why}", server.version);
+        let why = server.status_message.as_ref().map(|why| format!(": {}", term::name(why))).unwrap_or_default();
+        let message = format!("{wanted} {} was deleted from the registry{why}", term::name(&server.version));
         return Err(NotAdded::Failed { message, hint: None });
     }
     let (usable, refused) = offers(&server);
     let offer = chosen(&usable, args.transport).ok_or_else(|| NotAdded::Failed {
-        message: format!("{wanted} {} cannot be added: {}", server.version, reasons(&usable, &refused)),
+        message: term::name(&format!("{wanted} {} cannot be added: {}", server.version, reasons(&usable, &refused))),
         hint: server.repository.as_ref().map(|url| format!("its documentation may help: {url}")),
     })?;
     let mut values = given_values(globals, args, offer)?;
     if is_interactive() && !options.yes {
         ask_for(offer, options.scope, &mut values).await?;
     }
-    let EntryPlan { entry, references } = offer.plan(&values).map_err(missing)?;
-    let mut notes = Vec::new();
+    let EntryPlan { entry, references, dangers } = offer.plan(&values).map_err(no_entry)?;
+    let hidden: BTreeMap<String, String> = values
+        .iter()
+        .map(|(name, value)| {
+            (name.clone(), if is_hidden(offer, name, value) { HIDDEN.to_owned() } else { value.clone() })
+        })
+        .collect();
+    let without_secrets = if hidden == values { None } else { Some(offer.plan(&hidden).map_err(no_entry)?.entry) };
+    let mut about = about(&server);
     for variable in references.iter().filter(|variable| env::variable(&[variable]).is_none()) {
         let what =
             offer.inputs().iter().find(|input| input.name == **variable).and_then(|input| input.description.as_ref());
-        let what = what.map(|what| format!(" ({})", term::name(what))).unwrap_or_default();
-        notes.push(format!("set {variable}{what} before you use the server"));
+        let what = what.map(|what| format!(" ({what})")).unwrap_or_default();
+        about.push(Reviewed::new("needs", &format!("{variable} in your environment{what}")));
     }
     let optional = offer.inputs().iter().filter(|input| !input.is_required && !values.contains_key(&input.name));
     let optional: Vec<&str> = optional.map(|input| input.name.as_str()).collect();
     if !optional.is_empty() {
-        notes.push(format!("optional values, which --set adds: {}", term::name(&optional.join(", "))));
+        about.push(Reviewed::new("accepts", &format!("with --set: {}", optional.join(", "))));
     }
     let others = usable.iter().filter(|other| other.label != offer.label).map(|other| other.label.clone());
     let others: Vec<String> = others.collect();
     if !others.is_empty() {
-        notes.push(format!("also available as {}; choose with --transport", term::name(&others.join(", "))));
+        about.push(Reviewed::new("also as", &format!("with --transport: {}", others.join(", "))));
     }
-    Ok(Proposal { name: server_name(args, &server)?, entry, origin: origin(&server, registry.url()), notes })
+    let title = format!("{} of {}", server.name, registry.url());
+    Ok(Proposal { name: server_name(args, &server)?, entry, without_secrets, title, about, dangers })
+}
+
+/// Whether a value that the user provides is a secret that the review leaves out. A reference to a variable is none.
+fn is_hidden(offer: &Offer, name: &str, value: &str) -> bool {
+    let is_secret = offer.inputs().iter().any(|input| input.name == name && input.is_secret);
+    (is_secret || is_secret_name(name)) && !value.starts_with("${")
 }
 
 /// Splits `OWNER/NAME@VERSION`.
@@ -100,16 +117,15 @@ fn split_version(text: &str) -> (&str, Option<&str>) {
     text.split_once('@').map_or((text, None), |(name, version)| (name, Some(version)))
 }
 
-fn origin(server: &RegistryServer, registry: &str) -> Vec<String> {
-    let mut lines =
-        vec![format!("{} {}: {}", server.name, term::name(&server.version), term::name(&server.description))];
+/// Returns what the registry says about a server.
+fn about(server: &RegistryServer) -> Vec<Reviewed> {
+    let mut about = vec![Reviewed::new("version", &server.version), Reviewed::new("about", &server.description)];
     if server.status == LifecycleStatus::Deprecated {
-        let why = server.status_message.as_ref().map(|why| format!(": {}", term::name(why))).unwrap_or_default();
-        lines.push(format!("deprecated by its authors{why}"));
+        let why = server.status_message.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        about.push(Reviewed::new("status", &format!("deprecated by its authors{why}")));
     }
-    let source = server.repository.as_ref().map(|url| format!(", source {}", term::name(url))).unwrap_or_default();
-    lines.push(format!("from {registry}{source}"));
-    lines
+    about.extend(server.repository.as_ref().map(|url| Reviewed::new("source", url)));
+    about
 }
 
 fn server_name(args: &Add, server: &RegistryServer) -> Result<ServerName, UsageError> {
@@ -198,8 +214,14 @@ async fn ask_for(offer: &Offer, scope: Scope, values: &mut BTreeMap<String, Stri
             continue;
         }
         for _ in 0..MAX_QUESTIONS {
-            let question = question(input, may_refer);
-            let typed = if input.is_secret { hidden_line(question).await } else { line(question).await };
+            let is_secret = input.is_secret || is_secret_name(&input.name);
+            show_values(&described(input));
+            let otherwise = if may_refer { ", or Enter to read it from the environment" } else { "" };
+            let typed = if is_secret {
+                hidden_line(format!("Value, not shown{otherwise}: ")).await
+            } else {
+                line(format!("Value{otherwise}: ")).await
+            };
             let Some(typed) = typed else {
                 return Err(usage_error("no answer".to_owned(), Some("pass the values with --set NAME=VALUE")));
             };
@@ -219,15 +241,23 @@ async fn ask_for(offer: &Offer, scope: Scope, values: &mut BTreeMap<String, Stri
     Ok(())
 }
 
-fn question(input: &Input, may_refer: bool) -> String {
-    let what = input.description.as_ref().map(|what| format!(" ({})", term::name(what))).unwrap_or_default();
-    let choices =
-        if input.choices.is_empty() { String::new() } else { format!(" [{}]", term::name(&input.choices.join(", "))) };
-    let otherwise = if may_refer { ", or Enter to read it from the environment" } else { "" };
-    format!("{}{what}{choices}{otherwise}: ", term::name(&input.name))
+/// Returns what the registry says about an input. The question itself has no text of the registry.
+fn described(input: &Input) -> Vec<Reviewed> {
+    let mut rows = vec![Reviewed::new("needs", &input.name)];
+    rows.extend(input.description.as_ref().map(|what| Reviewed::new("about", what)));
+    if !input.choices.is_empty() {
+        rows.push(Reviewed::new("one of", &input.choices.join(", ")));
+    }
+    rows
 }
 
-fn missing(MissingInput(input): MissingInput) -> UsageError {
+fn no_entry(error: NoEntry) -> UsageError {
+    let input = match error {
+        NoEntry::Missing(input) => input,
+        NoEntry::TooLarge(limit) => {
+            return usage_error(format!("the server's entry is larger than {limit} bytes, too large to review"), None);
+        }
+    };
     let what = input.description.as_ref().map(|what| format!(" ({})", term::name(what))).unwrap_or_default();
     let name = term::name(&input.name);
     usage_error(format!("the server needs a value for `{name}`{what}"), Some(&format!("pass it: --set '{name}=VALUE'")))

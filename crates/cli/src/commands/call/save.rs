@@ -3,14 +3,14 @@
 //! The server chooses the content and its type, so it chooses neither the name nor the place of a file: the name is that
 //! of the tool, and the extension comes from a fixed list.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use base64::DecodeError;
 use serde::Serialize;
-use wharf::{ContentKind, ToolOutput, create_private_folder};
+use wharf::{ContentKind, ToolOutput, create_private_file, create_private_folder};
 
-use crate::{blob, output_file};
+use crate::blob;
 
 /// How many files one result may create.
 const MAX_FILES: usize = 32;
@@ -81,27 +81,39 @@ pub(super) fn save(folder: &Path, tool: &str, output: &ToolOutput) -> Result<Vec
         media(output).map(|media| Ok((media.mime_type, blob::decode(media.data)?))).collect();
     let decoded = decoded.map_err(|error: DecodeError| format!("invalid base64: {error}"))?;
     let unwritable = |path: &Path, error: &io::Error| format!("cannot write {}: {error}", path.display());
+    check_links(folder)?;
     if !folder.is_dir() {
         create_private_folder(folder).map_err(|error| unwritable(folder, &error))?;
     }
     let mut saved = Vec::new();
     for (mime_type, bytes) in decoded {
-        let (file, mut opened) =
-            create(folder, &stem(tool), extension(mime_type)).map_err(|error| unwritable(folder, &error))?;
-        opened.write_all(&bytes).map_err(|error| unwritable(&file, &error))?;
+        let file =
+            create(folder, &stem(tool), extension(mime_type), &bytes).map_err(|error| unwritable(folder, &error))?;
         saved.push(SavedFile { file, mime_type: mime_type.to_owned(), bytes: bytes.len() });
     }
     Ok(saved)
 }
 
+/// Checks that a directory is not reached through a symbolic link, which a repository may contain. The parts of an absolute
+/// path before the last one belong to the machine.
+fn check_links(folder: &Path) -> Result<(), String> {
+    // Without a slash at the end, which would follow the link.
+    let folder: PathBuf = folder.components().collect();
+    let parts = if folder.is_absolute() { 1 } else { usize::MAX };
+    match folder.ancestors().take(parts).find(|part| part.is_symlink()) {
+        None => Ok(()),
+        Some(link) => Err(format!("{} is a symbolic link; pass the directory that it leads to", link.display())),
+    }
+}
+
 /// Creates the first file whose name is free: `STEM.png`, `STEM-2.png`, and so on.
-fn create(folder: &Path, stem: &str, extension: &str) -> io::Result<(PathBuf, std::fs::File)> {
+fn create(folder: &Path, stem: &str, extension: &str, bytes: &[u8]) -> io::Result<PathBuf> {
     for number in 1..=MAX_NAMES {
         let number = if number == 1 { String::new() } else { format!("-{number}") };
         let path = folder.join(format!("{stem}{number}.{extension}"));
-        match output_file::create(&path) {
+        match create_private_file(&path, bytes) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            created => return created.map(|file| (path, file)),
+            created => return created.map(|()| path),
         }
     }
     Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{MAX_NAMES} files with this name exist")))
@@ -162,6 +174,23 @@ mod tests {
         let image = || output(&json!([{"type": "image", "data": "aGk=", "mimeType": "image/png"}]));
         assert_eq!(save(folder.path(), "t", &image()).unwrap()[0].file, path("t-3.png"));
         assert_eq!((std::fs::read(path("t.png")).unwrap(), path("elsewhere").exists()), (b"mine".to_vec(), false));
+    }
+
+    #[test]
+    fn a_directory_behind_a_link_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let elsewhere = folder.path().join("elsewhere");
+        std::fs::create_dir(&elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, folder.path().join("link")).unwrap();
+        let image = output(&json!([{"type": "image", "data": "aGk=", "mimeType": "image/png"}]));
+        for path in ["link", "link/", "link/."] {
+            let refused = save(&folder.path().join(path), "t", &image).unwrap_err();
+            assert!(refused.ends_with("is a symbolic link; pass the directory that it leads to"), "{refused}");
+        }
+        std::env::set_current_dir(folder.path()).unwrap();
+        assert!(save(Path::new("link/new"), "t", &image).is_err());
+        assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
+        assert!(save(Path::new("elsewhere/new"), "t", &image).is_ok());
     }
 
     #[test]

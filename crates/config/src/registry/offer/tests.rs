@@ -13,8 +13,9 @@ fn planned(packages: Value, remotes: Value, values: &[(&str, &str)]) -> String {
     }
     let values = values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     match usable[0].plan(&values) {
-        Ok(EntryPlan { entry, references }) => format!("{} {references:?}", Value::Object(entry)),
-        Err(MissingInput(input)) => format!("missing {} ({:?})", input.name, input.role),
+        Ok(EntryPlan { entry, references, .. }) => format!("{} {references:?}", Value::Object(entry)),
+        Err(NoEntry::Missing(input)) => format!("missing {} ({:?})", input.name, input.role),
+        Err(NoEntry::TooLarge(limit)) => format!("larger than {limit}"),
     }
 }
 
@@ -127,4 +128,113 @@ fn a_remote_server_is_encrypted_or_local() {
     }
     let local = json!([{"type": "streamable-http", "url": "http://127.0.0.1:9/mcp"}]);
     assert!(planned(json!([]), local, &[]).contains("127.0.0.1:9"));
+}
+
+#[test]
+fn arguments_of_the_runtime_that_change_what_runs_are_dangers() {
+    let dangers = |kind: &str, version: &str, arguments: Value| {
+        let package =
+            json!([{"registryType": kind, "identifier": "p", "version": version, "runtimeArguments": arguments}]);
+        offers(&server(package, json!([]))).0[0].plan(&BTreeMap::new()).unwrap().dangers
+    };
+    let positional = |words: &[&str]| json!(words.iter().map(|word| json!({"value": word})).collect::<Vec<_>>());
+    for (kind, words) in [
+        ("npm", &["--registry=https://evil.example"][..]),
+        ("npm", &["--reg", "https://evil.example"]),
+        ("npm", &["--script-shell=/tmp/x"]),
+        ("npm", &["--node-options=--require=/tmp/x"]),
+        ("npm", &["-p", "evil"]),
+        ("npm", &["--package=evil"]),
+        ("npm", &["-c", "id"]),
+        ("npm", &["evil"]),
+        ("pypi", &["--with", "evil"]),
+        ("pypi", &["--from=evil"]),
+        ("pypi", &["--index=https://evil.example"]),
+        ("pypi", &["--extra-index-url=https://evil.example"]),
+        ("pypi", &["--find-links=/tmp"]),
+        ("pypi", &["--python=/tmp/x"]),
+        ("nuget", &["--source=https://evil.example"]),
+        ("nuget", &["--version", "9.9.9"]),
+        ("oci", &["--mount", "\"type=bind\",\"source=/\",\"target=/x\""]),
+        ("oci", &["-iv", "/:/x"]),
+        ("oci", &["-v=/:/host"]),
+        ("oci", &["--env-file=/etc/passwd"]),
+        ("oci", &["--volumes-from=other"]),
+        ("oci", &["--security-opt=seccomp=unconfined"]),
+        ("oci", &["--uts=host"]),
+        ("oci", &["--pid=container:x"]),
+        ("oci", &["--ipc=host"]),
+        ("oci", &["--network=host"]),
+        ("oci", &["--privileged"]),
+        ("oci", &["--cap-add=ALL"]),
+        ("oci", &["--device=/dev/sda"]),
+        ("oci", &["--entrypoint=sh"]),
+        ("oci", &["-e", "AWS_SECRET_ACCESS_KEY"]),
+        ("oci", &["evil/image"]),
+    ] {
+        let found = dangers(kind, "1.0.0", positional(words));
+        assert!(found.first().is_some_and(|danger| danger.contains(words[0])), "{kind} {words:?}: {found:?}");
+        let flag = words[0].split('=').next().unwrap_or_default();
+        let named = json!([{"type": "named", "name": flag, "value": words.get(1).copied().unwrap_or("x")}]);
+        assert!(
+            !flag.starts_with('-') || flag == "-v" || !dangers(kind, "1.0.0", named).is_empty(),
+            "{kind} {words:?}"
+        );
+    }
+    for (kind, words) in [
+        ("npm", &["-y", "--silent", "--prefer-offline", "--loglevel", "error"][..]),
+        ("pypi", &["--quiet", "--python=3.12", "--isolated"]),
+        ("nuget", &["--yes"]),
+        ("oci", &["run", "-i", "--rm", "-it", "--init", "-e", "LOG=debug", "--network=none", "--cap-drop=ALL"]),
+        ("oci", &["--security-opt=no-new-privileges", "--pull", "missing", "--memory=1g", "--user", "1000:1000"]),
+    ] {
+        assert_eq!(dangers(kind, "1.0.0", positional(words)), Vec::<String>::new(), "{kind} {words:?}");
+    }
+}
+
+#[test]
+fn a_value_that_is_secret_in_one_place_is_secret_everywhere() {
+    let package = json!([{"registryType": "npm", "identifier": "p", "version": "1.0.0",
+        "packageArguments": [{"type": "named", "name": "--key", "value": "{KEY}", "variables": {"KEY": {"default": "d"}}}],
+        "environmentVariables": [{"name": "KEY", "isRequired": true, "isSecret": true}]}]);
+    let shown = planned(package, json!([]), &[]);
+    assert!(shown.contains(r#""--key=${KEY}""#), "{shown}");
+}
+
+#[test]
+fn offers_without_bounds_are_refused() {
+    let package = |key: &str, value: Value| {
+        let mut package = json!({"registryType": "npm", "identifier": "p", "version": "1.0.0"});
+        package[key] = value;
+        planned(json!([package]), json!([]), &[])
+    };
+    let many = json!({"value": "{a}{a}{a}{a}", "variables": {"a": {"default": "y".repeat(3_000)}}});
+    assert_eq!(package("packageArguments", json!([many, many, many])), "larger than 32768");
+    let long = "x".repeat(5_000);
+    let refused = [
+        package("packageArguments", json!(vec![json!({"value": "x"}); 65])),
+        package("packageArguments", json!([{"value": long}])),
+        package("packageArguments", json!([{"type": "named", "name": long}])),
+        package("environmentVariables", json!([{"name": "A", "choices": vec!["x"; 65]}])),
+        package("environmentVariables", json!([{"name": "A", "value": "{a}", "variables": {"a": {"default": long}}}])),
+        planned(
+            json!([]),
+            json!([{"type": "sse", "url": "https://x.example", "headers": vec![json!({"name": "A"}); 65]}]),
+            &[],
+        ),
+        planned(json!([]), json!([{"type": "sse", "url": format!("https://{long}")}]), &[])
+            .split(' ')
+            .skip(1)
+            .collect::<Vec<_>>()
+            .join(" "),
+    ];
+    insta::assert_snapshot!(refused.join("\n"), @"
+    npm package p is too large to review: `packageArguments` has more than 64 items
+    npm package p is too large to review: `value` is longer than 4000 characters
+    npm package p is too large to review: `name` is longer than 200 characters
+    npm package p is too large to review: `choices` has more than 64 items
+    npm package p is too large to review: `default` is longer than 4000 characters
+    https://x.example is too large to review: `headers` has more than 64 items
+    is too large to review: `url` is longer than 4000 characters
+    ");
 }

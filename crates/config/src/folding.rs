@@ -31,7 +31,7 @@ const TABLES: [(&str, &str); 4] = [OTHERS, FORMS, ACCENTED, RARELY_ACCENTED];
 
 /// Returns the ASCII character that a character looks like, or else the character; `None` for one that shows nothing of
 /// its own.
-pub(super) fn folded(c: char) -> Option<char> {
+pub fn folded(c: char) -> Option<char> {
     if c.is_ascii() {
         return Some(c);
     }
