@@ -23,7 +23,7 @@ pub struct Middleware {
     pub model_retry: ModelRetrySettings,
     /// Retries of tool calls.
     pub tool_retry: ToolRetrySettings,
-    /// Summarization of long conversations. Accepted without effect: history is not summarized yet.
+    /// Summarization of long conversations.
     pub summarization: Summarization,
     /// Prompt caching.
     pub prompt_caching: PromptCaching,
@@ -98,22 +98,24 @@ pub enum OnToolFailure {
     Raise,
 }
 
-/// Settings for the summarization of long conversations. Accepted without effect: history is not summarized yet.
+/// Settings for the summarization of long conversations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Summarization {
     /// Whether history is summarized.
     pub enabled: bool,
-    /// Fraction of the context window that triggers summarization.
+    /// Fraction of the model's context window that triggers summarization. A window that is unknown counts as 100,000
+    /// tokens.
     #[serde(deserialize_with = "fraction")]
     pub trigger_fraction: f64,
-    /// Number of tokens that triggers summarization, independent of the context window.
+    /// Number of tokens that triggers summarization, instead of a fraction of the context window.
     #[serde(deserialize_with = "at_least_one_or_null")]
     pub trigger_tokens: Option<u64>,
-    /// Number of recent messages that are not summarized.
+    /// Least number of recent messages that are not summarized.
     #[serde(deserialize_with = "at_least_one")]
     pub keep_messages: u64,
-    /// The model that summarizes.
+    /// Only `null`: the model of the run summarizes.
+    #[serde(deserialize_with = "own_model")]
     pub model: Option<String>,
 }
 
@@ -205,6 +207,14 @@ impl Default for PromptCaching {
 impl Default for LoopGuardSettings {
     fn default() -> Self {
         Self(Some(10))
+    }
+}
+
+/// Rejects the name of another model for summaries.
+fn own_model<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    match Option::<String>::deserialize(deserializer)? {
+        None => Ok(None),
+        Some(_) => Err(serde::de::Error::custom("expected null: the model of the run writes its own summaries")),
     }
 }
 

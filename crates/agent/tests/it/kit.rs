@@ -1,6 +1,7 @@
 //! Scripted models and tools.
 
 use std::collections::VecDeque;
+use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -247,4 +248,24 @@ impl EventSink for EventLog {
 pub(crate) fn test_agent(model: &Arc<Fake>, tools: &Arc<TestTools>) -> Agent {
     let tools = Arc::clone(tools);
     Agent::new(Arc::clone(model) as Arc<dyn Model>, Arc::new(move || Arc::clone(&tools) as Arc<dyn Tools>))
+}
+
+/// A file in memory.
+#[derive(Clone, Default)]
+pub(crate) struct MemoryFile(Arc<Mutex<Vec<u8>>>);
+
+impl MemoryFile {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for MemoryFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

@@ -4,6 +4,7 @@
 
 mod cassettes;
 mod checkpoints;
+mod compaction;
 mod driver;
 mod kit;
 mod layers;

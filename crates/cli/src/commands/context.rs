@@ -1,9 +1,9 @@
 //! `wharf context`: how many tokens the servers' tools cost in a model's context.
 
 mod cost;
-mod count;
 
 use serde::Serialize;
+use wharf::agent::TOKENIZER;
 use wharf::fleet::{Fleet, ServerStatus, StateReason};
 
 use crate::config::{FleetLifetime, ServerSelection, Setup};
@@ -88,7 +88,7 @@ fn total(costs: &[ServerCost]) -> u64 {
 
 fn text(costs: &[ServerCost], window: u64, each: bool) -> String {
     let row = |name: &str, tools: u64, tokens: u64| {
-        vec![name.to_owned(), grouped(tools), grouped(tokens), share(tokens, window)]
+        vec![name.to_owned(), term::grouped(tools), term::grouped(tokens), share(tokens, window)]
     };
     let count = |cost: &ServerCost| cost.tools.len() as u64;
     let mut rows: Vec<Vec<String>> = costs
@@ -119,7 +119,7 @@ fn most_expensive(costs: &[ServerCost]) -> Vec<(&ServerCost, &ToolCost)> {
 
 fn tool_table(tools: &[(&ServerCost, &ToolCost)]) -> String {
     let row = |(cost, tool): &(&ServerCost, &ToolCost)| {
-        let numbers = [tool.tokens, tool.description, tool.arguments].map(grouped);
+        let numbers = [tool.tokens, tool.description, tool.arguments].map(term::grouped);
         [vec![cost.server.to_string(), term::brief(&term::name(&tool.tool), NAME_CHARS)], numbers.to_vec()].concat()
     };
     let rows = tools.iter().map(row).collect();
@@ -128,7 +128,7 @@ fn tool_table(tools: &[(&ServerCost, &ToolCost)]) -> String {
 
 fn instructions_line(cost: &ServerCost) -> Option<String> {
     (cost.instructions > 0)
-        .then(|| format!("{}: includes {} tokens of instructions", cost.server, grouped(cost.instructions)))
+        .then(|| format!("{}: includes {} tokens of instructions", cost.server, term::grouped(cost.instructions)))
 }
 
 fn saved_lines(cost: &ServerCost) -> Vec<String> {
@@ -137,7 +137,7 @@ fn saved_lines(cost: &ServerCost) -> Vec<String> {
     let mut lines = Vec::new();
     if saved.left_out > 0 {
         let tools = term::counted(saved.left_out, "tool");
-        let tokens = grouped(saved.by_leaving_out);
+        let tokens = term::grouped(saved.by_leaving_out);
         lines.push(format!("{server}: {tools} excluded by the configuration, which saves {tokens} tokens"));
     }
     if saved.too_large > 0 {
@@ -147,20 +147,10 @@ fn saved_lines(cost: &ServerCost) -> Vec<String> {
     }
     if saved.cut > 0 {
         let texts = term::counted(saved.cut, "text");
-        let tokens = grouped(saved.by_cutting);
+        let tokens = term::grouped(saved.by_cutting);
         lines.push(format!("{server}: {texts} cut, which saves about {tokens} tokens"));
     }
     lines
-}
-
-/// Groups digits, for example `46,120`.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let group = |(index, digit): (usize, char)| {
-        let comma = index > 0 && (digits.len() - index).is_multiple_of(3);
-        if comma { format!(",{digit}") } else { digit.to_string() }
-    };
-    digits.chars().enumerate().map(group).collect()
 }
 
 /// Returns a percentage, for example `23.1 %`.
@@ -217,7 +207,7 @@ impl<'a> JsonContext<'a> {
             }
         };
         let servers = costs.iter().map(server).collect();
-        Self { version: 1, tokenizer: count::TOKENIZER, window, tokens: total(costs), servers }
+        Self { version: 1, tokenizer: TOKENIZER, window, tokens: total(costs), servers }
     }
 }
 
@@ -227,7 +217,7 @@ mod tests {
 
     #[test]
     fn large_numbers_are_grouped() {
-        assert_eq!([0, 999, 1_000, 46_120, 1_234_567].map(grouped), ["0", "999", "1,000", "46,120", "1,234,567"]);
+        assert_eq!([0, 999, 1_000, 46_120, 1_234_567].map(term::grouped), ["0", "999", "1,000", "46,120", "1,234,567"]);
         assert_eq!([share(0, 200_000), share(46_120, 200_000), share(5, 1)], ["0.0 %", "23.1 %", "500.0 %"]);
     }
 }

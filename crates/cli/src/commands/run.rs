@@ -219,7 +219,7 @@ async fn converse(
     let options = config.as_ref().map(ModelConfig::options).unwrap_or_default();
     let mut agent = Agent::new(model, tools)
         .with_options(options)
-        .with_middleware(middleware(config.as_ref(), is_live))
+        .with_middleware(middleware(run, config.as_ref(), is_live))
         .with_drain_timeout(DRAIN_TIMEOUT)
         .with_events(sink);
     if let Some(time) = config.as_ref().and_then(ModelConfig::attempt_timeout) {
@@ -352,8 +352,11 @@ fn report_missing(status: &ServerStatus, globals: &Globals) {
 }
 
 /// Returns the middleware of a run. A replay retries without delay.
-fn middleware(config: Option<&ModelConfig>, is_live: bool) -> Middleware {
+fn middleware(run: &Run, config: Option<&ModelConfig>, is_live: bool) -> Middleware {
     let mut middleware = config.map(ModelConfig::middleware).unwrap_or_default();
+    if let Some(tokens) = run.max_context_tokens {
+        middleware.summarization.trigger_tokens = Some(tokens);
+    }
     if !is_live {
         middleware.model_retry.initial_delay = 0.0;
         if let Some(policy) = &mut middleware.model_retry.policy {

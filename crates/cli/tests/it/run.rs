@@ -3,6 +3,7 @@
 mod cleanup;
 mod instructions;
 mod late;
+mod long;
 pub(crate) mod models;
 mod models_file;
 mod prompt;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::task::JoinSet;
 use wharf_agent::models::{Anthropic, Dialect, Endpoint, OpenAi};
-use wharf_agent::{Delta, Model, ModelError, ModelOptions, ModelRequest, ModelResponse};
+use wharf_agent::{Delta, Model, ModelError, ModelOptions, ModelRequest, ModelResponse, RequestPurpose};
 use wharf_io::{DialTo, Dialed, HttpClient, HttpSettings};
 use wharf_protocol::{Hints, Json, Message, Role, Secret, ServerInstructions, ToolDefinition};
 use wharf_testkit::models::FakeModels;
@@ -92,7 +92,8 @@ impl TestRequest {
         let on_delta = |delta: Delta| deltas.lock().unwrap().push(delta);
         let Self { messages, tools, all_tools, options, instructions } = self;
         let all_tools = if tools.is_empty() { all_tools } else { tools };
-        let request = ModelRequest { messages, instructions, tools, all_tools, options, on_delta: &on_delta };
+        let purpose = RequestPurpose::TURN;
+        let request = ModelRequest { messages, instructions, tools, all_tools, options, purpose, on_delta: &on_delta };
         let response = model.complete(&request).await?;
         Ok((response, deltas.into_inner().unwrap()))
     }

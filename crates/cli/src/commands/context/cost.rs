@@ -3,13 +3,11 @@
 use std::cmp::Reverse;
 
 use serde::Serialize;
-use wharf::agent::instructions_section;
+use wharf::agent::{estimate_tokens, instructions_section};
 use wharf::fleet::catalog::{CatalogNote, CatalogNoteKind, Entry, NormalizedSchema, normalize};
 use wharf::fleet::{Catalog, Fleet};
 use wharf::visible_name;
 use wharf::{Json, ServerName, Tool, ToolRef};
-
-use super::count::tokens;
 
 /// One server's share of a context.
 #[derive(Debug)]
@@ -84,11 +82,11 @@ fn of_server(fleet: &Fleet, catalog: &Catalog, server: &ServerName) -> ServerCos
     let sent = catalog.instructions().iter().find(|own| own.server == *server);
     let instructions_text = sent.map_or("", |own| &*own.text);
     // With the text that marks them as the server's.
-    let instructions = sent.map_or(0, |own| tokens(&instructions_section(own)));
+    let instructions = sent.map_or(0, |own| estimate_tokens(&instructions_section(own)));
     let whole = fleet.status(server).and_then(|status| status.info?.instructions.clone());
     if let Some(whole) = whole.filter(|whole| whole.trim().chars().count() > instructions_text.chars().count()) {
         saved.cut += 1;
-        saved.by_cutting += tokens(&whole).saturating_sub(tokens(instructions_text));
+        saved.by_cutting += estimate_tokens(&whole).saturating_sub(estimate_tokens(instructions_text));
     }
     for tool in fleet.listed(server).iter().flat_map(|listed| &listed.items) {
         if !offered.iter().any(|(entry, _)| entry.tool.name == tool.name) {
@@ -117,7 +115,7 @@ impl Saved {
         let kept = entry.description.chars().count().max(1) as u64;
         let rest = (length as u64).saturating_sub(kept);
         self.cut += 1;
-        self.by_cutting += tokens(&entry.description) * rest / kept;
+        self.by_cutting += estimate_tokens(&entry.description) * rest / kept;
     }
 
     /// Adds a usable tool that the configuration excludes, or that is too large.
@@ -150,8 +148,8 @@ fn priced(tool: &str, name: &str, description: &str, input_schema: &Json) -> Too
     ToolCost {
         tool: tool.to_owned(),
         name: name.to_owned(),
-        tokens: tokens(&written),
-        description: tokens(description),
-        arguments: tokens(input_schema.as_str()),
+        tokens: estimate_tokens(&written),
+        description: estimate_tokens(description),
+        arguments: estimate_tokens(input_schema.as_str()),
     }
 }
