@@ -24,7 +24,7 @@ use crate::middleware::{
 use crate::run::failure_text;
 use crate::{
     AgentEvent, AgentResult, BlockedCall, CompactionReason, Delta, EventSink, Limit, Model, ModelError, ModelErrorKind,
-    ModelOptions, ModelRequest, ModelResponse, RequestPurpose, Run, RunEnd, Step,
+    ModelOptions, ModelRequest, ModelResponse, OfferedTools, RequestPurpose, Run, RunEnd, Step,
 };
 use compact::{Compactor, LongRequest};
 use context::RequestContext;
@@ -113,6 +113,7 @@ struct Layers {
 #[derive(Clone, Copy)]
 struct TurnRequest<'a> {
     tools: &'a Arc<dyn Tools>,
+    offered: &'a OfferedTools,
     /// Whether the model may call tools.
     may_call: bool,
     layers: &'a Layers,
@@ -120,7 +121,7 @@ struct TurnRequest<'a> {
 
 impl<'a> TurnRequest<'a> {
     fn offered(&self) -> &'a [ToolDefinition] {
-        if self.may_call { self.tools.offered() } else { &[] }
+        if self.may_call { &self.offered.tools } else { &[] }
     }
 }
 
@@ -361,7 +362,8 @@ impl Agent {
                         run.interrupt(RunEnd::CheckpointFailed(reason));
                         return None;
                     }
-                    let request = TurnRequest { tools: &tools_now, may_call: tools, layers };
+                    let offered = context.offer(&tools_now, run.found_tools(), &self.middleware.tool_search).await;
+                    let request = TurnRequest { tools: &tools_now, offered: &offered, may_call: tools, layers };
                     if let Err(reason) = self.call_model(run, request, &mut context).await {
                         run.interrupt(RunEnd::CheckpointFailed(reason));
                         return None;
@@ -396,7 +398,7 @@ impl Agent {
         context: &mut RequestContext<'_>,
     ) -> Result<(), String> {
         let TurnRequest { tools, layers, .. } = request;
-        let overhead = context.overhead(tools);
+        let overhead = context.overhead(&**tools, request.offered);
         let tokens = run.request_tokens(overhead);
         let settings = &self.middleware.summarization;
         let budget = context.budget(run, settings, self.options.max_tokens, tokens).await;
@@ -455,7 +457,7 @@ impl Agent {
             messages: run.visible_messages(),
             instructions: tools.instructions(),
             tools: request.offered(),
-            all_tools: tools.offered(),
+            all_tools: &request.offered.tools,
             options: &self.options,
             purpose: RequestPurpose::Turn { compactions: run.compactions().len() },
             on_delta: &on_delta,
@@ -497,6 +499,7 @@ impl Agent {
             if let (Err(failed), OnToolFailure::Raise) = (&result, self.middleware.tool_retry.on_failure) {
                 raised = raised.or_else(|| Some(failed.to_string()));
             }
+            add_found_tools(run, turn, call, &result);
             run.on_tool_result(index, result);
             // Saved at once, so that a finished call is never repeated. If that fails, the next step decides.
             let _ = self.try_save(run).await;
@@ -588,5 +591,25 @@ impl Agent {
         }
         tools.push(Arc::new(ToolRetry(self.middleware.tool_retry.clone())));
         Layers { model, tools }
+    }
+}
+
+/// Remembers the tools that a search found, and a tool that the model called without a search.
+fn add_found_tools(run: &mut Run, turn: &dyn Tools, call: &ToolCall, result: &Result<ToolOutput, CallFailed>) {
+    #[derive(serde::Deserialize)]
+    struct Found {
+        tools: Vec<FoundTool>,
+    }
+    #[derive(serde::Deserialize)]
+    struct FoundTool {
+        name: Arc<str>,
+    }
+    match turn.search_tool() {
+        Some(search_tool) if *search_tool == *call.name => {
+            let found = result.as_ref().ok().and_then(|output| output.structured.as_ref()?.decode::<Found>().ok());
+            run.add_found_tools(found.into_iter().flat_map(|found| found.tools).map(|tool| tool.name));
+        }
+        Some(_) => run.add_found_tools([Arc::clone(&call.name)]),
+        None => {}
     }
 }

@@ -29,6 +29,7 @@ mod run_end;
 mod scripted;
 mod stop_reason;
 mod tokens;
+mod tool_search;
 mod trace;
 pub mod yaml;
 
@@ -50,4 +51,5 @@ pub use run_end::RunEnd;
 pub use scripted::Scripted;
 pub use stop_reason::StopReason;
 pub use tokens::{TOKENIZER, estimate_tokens};
+pub use tool_search::{Bm25, OfferedTools, ToolBudget};
 pub use trace::{TraceCall, TraceMessage, TraceResult, TraceThinking, raw_trace, trace_messages};

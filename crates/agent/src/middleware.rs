@@ -35,7 +35,7 @@ pub use caching::Caching;
 pub use concurrency::ConcurrencyLimit;
 pub use config::{
     LoopGuardSettings, Middleware, ModelRetrySettings, OnModelFailure, OnToolFailure, OnUnsupported, PromptCaching,
-    Summarization, ToolRetrySettings,
+    Summarization, ToolRetrySettings, ToolSearch,
 };
 pub use layered_model::LayeredModel;
 pub use loop_guard::LoopGuard;

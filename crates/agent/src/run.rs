@@ -15,6 +15,7 @@ mod context;
 mod journal;
 mod pending;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -77,6 +78,9 @@ struct Progress {
     model_calls: u32,
     tool_calls: u32,
     per_tool: std::collections::BTreeMap<String, u32>,
+    /// The tools that the model has found, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    found_tools: Vec<Arc<str>>,
     usage: Usage,
     model: Option<String>,
     stop_reason: Option<StopReason>,
@@ -146,6 +150,7 @@ impl Run {
             model_calls: 0,
             tool_calls: 0,
             per_tool: std::collections::BTreeMap::new(),
+            found_tools: Vec::new(),
             usage: Usage::default(),
             model: None,
             stop_reason: None,

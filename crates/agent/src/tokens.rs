@@ -128,6 +128,17 @@ fn is_punctuation(c: char) -> bool {
     !c.is_whitespace() && !c.is_alphanumeric()
 }
 
+/// Returns a fraction of a number of tokens.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "token counts are far below 2^52, and fractions are between 0 and 1"
+)]
+pub(crate) fn fraction_of(tokens: u64, fraction: f64) -> u64 {
+    (tokens as f64 * fraction) as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -57,8 +57,8 @@ pub use raw_entry::{EntryChange, RawEntry};
 pub use read_server::{ReadServer, read_server, read_server_to_keep};
 pub use rules::Rules;
 pub use server::{
-    HeadersHelper, ManagedConfig, OAuthSettings, RemoteConfig, Scope, Server, Settings, SourceLocation, StdioConfig,
-    ToolChoice, TransportConfig, TransportKind,
+    AlwaysLoad, HeadersHelper, ManagedConfig, OAuthSettings, RemoteConfig, Scope, Server, Settings, SourceLocation,
+    StdioConfig, ToolChoice, TransportConfig, TransportKind,
 };
 pub use sources::{CloudText, Sources, cloud_allowed};
 pub use watch::WatchedFiles;

@@ -206,6 +206,10 @@ impl Tools for RecordedTools {
         self.tools.offered()
     }
 
+    fn search_tool(&self) -> Option<&str> {
+        self.tools.search_tool()
+    }
+
     fn instructions(&self) -> &[ServerInstructions] {
         self.tools.instructions()
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 use wharf_protocol::{
     BlockKind, BoxFuture, CallFailed, Hints, Message, Outcome, REDACTED, ServerInstructions, ToolCall, ToolDefinition,
-    ToolOutput, ToolSource, Tools,
+    ToolLoading, ToolOutput, ToolSource, Tools,
 };
 
 use super::{Exchange, Header, RecordedRequest, RecordedTool, VERSION};
@@ -163,7 +163,7 @@ impl RecordedTurn {
         let definition = |tool: &RecordedTool| {
             let RecordedTool { name, description, input_schema } = tool.clone();
             // No hints: calls run one after the other, as recorded.
-            ToolDefinition { name, description, input_schema, hints: Hints::default() }
+            ToolDefinition { name, description, input_schema, hints: Hints::default(), loading: ToolLoading::default() }
         };
         Self {
             tools: request.tools.as_ref().map_or(before.tools, |tools| tools.iter().map(definition).collect()),

@@ -6,9 +6,10 @@ use std::time::Duration;
 use wharf_protocol::{ServerInstructions, ToolDefinition, Tools};
 
 use super::Agent;
-use crate::compaction::{ContextBudget, instructions_tokens, tool_tokens};
-use crate::middleware::Summarization;
-use crate::{CompactionReason, Model, Run};
+use crate::compaction::{ContextBudget, instructions_tokens};
+use crate::middleware::{Summarization, ToolSearch};
+use crate::tokens::fraction_of;
+use crate::{CompactionReason, Model, OfferedTools, Run, ToolBudget};
 
 /// How long a provider may take to report the context window.
 const WINDOW_TIMEOUT: Duration = Duration::from_secs(10);
@@ -23,16 +24,17 @@ pub(super) struct RequestContext<'a> {
     fixed_window: Option<u64>,
     /// The model's window, once it was requested.
     window: Option<u64>,
-    tools: CountedTools,
+    offer: Option<CachedOffer>,
     instructions: CountedInstructions,
 }
 
-/// The tokens of the tools of the last turn. They change rarely.
-#[derive(Default)]
-struct CountedTools {
+/// The tools that were offered in the last turn. They change rarely.
+struct CachedOffer {
     /// Keeps the definitions alive, so that their address identifies them.
-    turn: Option<Arc<dyn Tools>>,
-    tokens: u64,
+    turn: Arc<dyn Tools>,
+    /// Number of tools that the model had found.
+    found: usize,
+    offered: Arc<OfferedTools>,
 }
 
 #[derive(Default)]
@@ -44,22 +46,49 @@ struct CountedInstructions {
 impl<'a> RequestContext<'a> {
     pub(super) fn new(model: &'a dyn Model, fixed_window: Option<u64>) -> Self {
         let instructions = CountedInstructions::default();
-        Self { model, fixed_window, window: None, tools: CountedTools::default(), instructions }
+        Self { model, fixed_window, window: None, offer: None, instructions }
+    }
+
+    /// Returns the tools that the model is offered in a turn: all of them, or those that it has found.
+    pub(super) async fn offer(
+        &mut self,
+        turn: &Arc<dyn Tools>,
+        found: &[Arc<str>],
+        settings: &ToolSearch,
+    ) -> Arc<OfferedTools> {
+        let address = |tools: &[ToolDefinition]| (tools.as_ptr(), tools.len());
+        let is_same = |offer: &&CachedOffer| {
+            offer.found == found.len() && address(offer.turn.offered()) == address(turn.offered())
+        };
+        if let Some(offer) = self.offer.as_ref().filter(is_same) {
+            return Arc::clone(&offer.offered);
+        }
+        let tools = turn.offered();
+        let offered = match turn.search_tool().filter(|_| settings.enabled) {
+            None => OfferedTools::all(tools, turn.search_tool()),
+            Some(search_tool) => {
+                let budget = settings.trigger_tokens.map_or(ToolBudget::MIN, ToolBudget);
+                let offered = OfferedTools::new(tools, search_tool, found, budget);
+                if offered.deferred > 0 && settings.trigger_tokens.is_none() {
+                    let budget = ToolBudget::of_window(self.window().await, settings.trigger_fraction);
+                    OfferedTools::new(tools, search_tool, found, budget)
+                } else {
+                    offered
+                }
+            }
+        };
+        let offered = Arc::new(offered);
+        self.offer = Some(CachedOffer { turn: Arc::clone(turn), found: found.len(), offered: Arc::clone(&offered) });
+        offered
     }
 
     /// Returns the estimated tokens of a request besides its messages.
-    pub(super) fn overhead(&mut self, turn: &Arc<dyn Tools>) -> u64 {
-        let address = |tools: &[ToolDefinition]| (tools.as_ptr(), tools.len());
-        let known = self.tools.turn.as_ref().map(|turn| address(turn.offered()));
-        if known != Some(address(turn.offered())) {
-            let tokens = turn.offered().iter().map(tool_tokens).sum();
-            self.tools = CountedTools { turn: Some(Arc::clone(turn)), tokens };
-        }
+    pub(super) fn overhead(&mut self, turn: &dyn Tools, offered: &OfferedTools) -> u64 {
         if self.instructions.servers != turn.instructions() {
             let tokens = instructions_tokens(turn.instructions());
             self.instructions = CountedInstructions { servers: turn.instructions().to_vec(), tokens };
         }
-        self.tools.tokens + self.instructions.tokens
+        offered.tokens + self.instructions.tokens
     }
 
     /// Returns the budget of a request, or `None` if it is short for every model. The window may have to be requested.
@@ -97,15 +126,4 @@ impl<'a> RequestContext<'a> {
         let window = window.ok().flatten().unwrap_or(Agent::DEFAULT_CONTEXT_WINDOW);
         *self.window.insert(window)
     }
-}
-
-/// Returns a fraction of a number of tokens.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "token counts are far below 2^52, and fractions are between 0 and 1"
-)]
-fn fraction_of(tokens: u64, fraction: f64) -> u64 {
-    (tokens as f64 * fraction) as u64
 }

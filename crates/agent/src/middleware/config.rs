@@ -25,6 +25,9 @@ pub struct Middleware {
     pub tool_retry: ToolRetrySettings,
     /// Summarization of long conversations.
     pub summarization: Summarization,
+    /// Search of tools, instead of offering many at once.
+    #[serde(skip_serializing_if = "ToolSearch::is_default")]
+    pub tool_search: ToolSearch,
     /// Prompt caching.
     pub prompt_caching: PromptCaching,
     /// Maximum number of identical calls in a row. `null` means no limit.
@@ -119,6 +122,27 @@ pub struct Summarization {
     pub model: Option<String>,
 }
 
+/// Settings for many tools: above a number of tokens, the model has to search for most of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ToolSearch {
+    /// Whether tools may be deferred.
+    pub enabled: bool,
+    /// Fraction of the model's context window above which tools are deferred. A window that is unknown counts as 100,000
+    /// tokens.
+    #[serde(deserialize_with = "fraction")]
+    pub trigger_fraction: f64,
+    /// Number of tokens above which tools are deferred, instead of a fraction of the context window.
+    #[serde(deserialize_with = "at_least_one_or_null")]
+    pub trigger_tokens: Option<u64>,
+}
+
+impl ToolSearch {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// Settings of prompt caching.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -194,6 +218,12 @@ impl Default for ToolRetrySettings {
 impl Default for Summarization {
     fn default() -> Self {
         Self { enabled: true, trigger_fraction: 0.8, trigger_tokens: None, keep_messages: 20, model: None }
+    }
+}
+
+impl Default for ToolSearch {
+    fn default() -> Self {
+        Self { enabled: true, trigger_fraction: 0.1, trigger_tokens: None }
     }
 }
 

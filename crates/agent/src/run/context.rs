@@ -1,5 +1,7 @@
 //! What the model reads of a run's conversation, and how long it is.
 
+use std::sync::Arc;
+
 use wharf_protocol::{Message, Usage};
 
 use super::{Run, State};
@@ -32,6 +34,21 @@ impl Run {
     pub(crate) fn compact(&mut self, compaction: Compaction) {
         if matches!(self.progress.state, State::CallModel { .. }) {
             self.compactions.push(compaction);
+        }
+    }
+
+    /// Returns the tools that the model has found, in order. They stay offered.
+    pub(crate) fn found_tools(&self) -> &[Arc<str>] {
+        &self.progress.found_tools
+    }
+
+    /// Adds tools that the model has found.
+    pub(crate) fn add_found_tools(&mut self, names: impl IntoIterator<Item = Arc<str>>) {
+        let found = &mut self.progress.found_tools;
+        for name in names {
+            if !found.contains(&name) {
+                found.push(name);
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use wharf_agent::{
 };
 use wharf_protocol::{
     Block, BlockKind, BoxFuture, CallFailed, Hints, Json, Message, Outcome, Role, ServerInstructions, ToolCall,
-    ToolDefinition, ToolOutput, Tools, Usage,
+    ToolDefinition, ToolLoading, ToolOutput, Tools, Usage,
 };
 
 pub(crate) fn user(text: &str) -> Vec<Message> {
@@ -164,6 +164,7 @@ impl TestTools {
             description: "does it".into(),
             input_schema: json!({"type": "object"}).into(),
             hints: hints(name).unwrap(),
+            loading: ToolLoading::default(),
         });
         let (log, behaviors) = (Mutex::default(), Mutex::default());
         Arc::new(Self { offered: offered.into(), instructions: Vec::new(), log, behaviors })

@@ -11,4 +11,5 @@ mod layers;
 mod manual;
 mod models;
 mod run;
+mod tool_search;
 mod trace;

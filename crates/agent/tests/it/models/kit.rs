@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 use wharf_agent::models::{Anthropic, Dialect, Endpoint, OpenAi};
 use wharf_agent::{Delta, Model, ModelError, ModelOptions, ModelRequest, ModelResponse, RequestPurpose};
 use wharf_io::{DialTo, Dialed, HttpClient, HttpSettings};
-use wharf_protocol::{Hints, Json, Message, Role, Secret, ServerInstructions, ToolDefinition};
+use wharf_protocol::{Hints, Json, Message, Role, Secret, ServerInstructions, ToolDefinition, ToolLoading};
 use wharf_testkit::models::FakeModels;
 
 /// The API key, which must not appear in any output.
@@ -105,6 +105,7 @@ pub(crate) fn tool(name: &str) -> ToolDefinition {
         description: format!("Does {name}").into(),
         input_schema: json(r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#),
         hints: Hints { read_only: Some(true), ..Hints::default() },
+        loading: ToolLoading::default(),
     }
 }
 

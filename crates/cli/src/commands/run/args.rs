@@ -58,6 +58,9 @@ pub(crate) struct Run {
     /// Let servers ask you for passwords and other secrets; what you type is not shown
     #[arg(long)]
     pub(super) allow_secrets: bool,
+    /// Offer all tools at once, even if they take more than 10 % of the context window
+    #[arg(long)]
+    pub(super) all_tools: bool,
     /// Describe tools in the prompt, for a model without tool support
     #[arg(long)]
     pub(super) emulate_tools: bool,
