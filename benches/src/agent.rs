@@ -1,8 +1,10 @@
-//! The agent: the cost of a run compared with a handwritten loop, parallel runs, and long conversations.
+//! The agent: the cost of a run compared with a handwritten loop, parallel runs, long conversations and many tools.
 
 mod handwritten;
+mod search;
 
 use std::io::Write;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,12 +14,12 @@ use tokio::time::Instant;
 use wharf::agent::cassette::{Recorder, Replay};
 use wharf::agent::models::{Anthropic, Endpoint};
 use wharf::agent::{
-    Agent, AgentResult, Capabilities, Limits, Model, ModelError, ModelOptions, ModelRequest, ModelResponse, Run,
-    StopReason,
+    Agent, AgentResult, Capabilities, Limits, Model, ModelError, ModelOptions, ModelRequest, ModelResponse,
+    RequestPurpose, Run, StopReason,
 };
 use wharf::{
     Block, BlockKind, BoxFuture, CallFailed, Hints, HttpClient, HttpSettings, Json, Message, Role, Secret, ToolCall,
-    ToolDefinition, ToolOutput, ToolSource, Tools, Usage,
+    ToolDefinition, ToolLoading, ToolOutput, ToolSource, Tools, Usage,
 };
 
 use crate::contenders::Server;
@@ -48,7 +50,7 @@ pub(crate) async fn compare() -> bool {
     for stream in [false, true] {
         met &= against_handwritten(&server, stream).await;
     }
-    met & parallel_memory() & long_runs().await & long_conversations(&server).await & replay().await
+    met & parallel_memory() & long_runs().await & long_conversations(&server).await & replay().await & search::measure()
 }
 
 /// Compares the agent with the handwritten loop, with the same prompt, tool and model.
@@ -128,24 +130,30 @@ pub(crate) async fn hold() {
 
 /// Measures long runs, with an in-process model that responds immediately.
 async fn long_runs() -> bool {
+    let summarizing = r#"{"repetition": null, "summarization": {"trigger_tokens": 8000}}"#;
+    long_run("a run of", &|turns| endless(turns)).await
+        & long_run("a summarized run of", &|turns| with_settings(endless(turns), summarizing)).await
+}
+
+async fn long_run(what: &str, agent: &dyn Fn(u32) -> Agent) -> bool {
     let mut took = Vec::new();
     for messages in [1_000, 10_000] {
         let rounds = (0..3).map(|_| messages / 2);
         let mut times = Vec::new();
         for turns in rounds {
             let began = Instant::now();
-            let result = finish(&endless(turns), run_of(turns)).await;
+            let result = finish(&agent(turns), run_of(turns)).await;
             times.push(began.elapsed());
             assert_eq!(result.metrics.iterations, turns as usize);
         }
         took.push(median(times.into_iter()));
     }
-    print_growth("a run of", &took)
+    print_growth(what, &took)
 }
 
 /// Measures one run after a long conversation, over HTTP.
 async fn long_conversations(server: &Server) -> bool {
-    let agent = agent(server, false);
+    let agent = unlimited(agent(server, false));
     let mut took = Vec::new();
     for messages in [1_000, 10_000] {
         let mut times = Vec::new();
@@ -183,7 +191,7 @@ async fn replay() -> bool {
     let buffer = SharedBuffer::default();
     let recorder = Recorder::new(buffer.clone(), "endless:endless", wharf::Redactor::default()).expect("a recorder");
     let turns: Arc<dyn ToolSource> = Arc::new(tools);
-    let agent = Agent::new(recorder.model(Arc::new(Endless { turns: RECORDED_TURNS })), recorder.tools(turns));
+    let agent = Agent::new(recorder.model(Arc::new(Endless::new(RECORDED_TURNS))), recorder.tools(turns));
     let live = finish(&unlimited(agent), run_of(RECORDED_TURNS)).await;
     let text = buffer.text();
     let began = Instant::now();
@@ -253,13 +261,16 @@ fn run_of(turns: u32) -> Run {
 }
 
 fn endless(turns: u32) -> Agent {
-    unlimited(Agent::new(Arc::new(Endless { turns }), Arc::new(tools)))
+    unlimited(Agent::new(Arc::new(Endless::new(turns)), Arc::new(tools)))
 }
 
-/// Turns the loop guard off, so that the agent may repeat the same call.
+/// Turns the loop guard off, so that the agent may repeat the same call, and summarization.
 fn unlimited(agent: Agent) -> Agent {
-    let middleware = serde_json::from_str(r#"{"repetition": null}"#).expect("settings");
-    agent.with_middleware(middleware)
+    with_settings(agent, r#"{"repetition": null, "summarization": {"enabled": false}}"#)
+}
+
+fn with_settings(agent: Agent, settings: &str) -> Agent {
+    agent.with_middleware(serde_json::from_str(settings).expect("settings"))
 }
 
 async fn finish(agent: &Agent, mut run: Run) -> AgentResult {
@@ -269,6 +280,13 @@ async fn finish(agent: &Agent, mut run: Run) -> AgentResult {
 /// An in-process model that calls a tool in every turn except the last.
 struct Endless {
     turns: u32,
+    requests: AtomicU32,
+}
+
+impl Endless {
+    fn new(turns: u32) -> Self {
+        Self { turns, requests: AtomicU32::new(0) }
+    }
 }
 
 impl Model for Endless {
@@ -285,18 +303,25 @@ impl Model for Endless {
     }
 
     fn complete<'a>(&'a self, request: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
-        let turn = request.messages.len().div_ceil(2);
-        let block = if turn >= self.turns as usize {
+        if request.purpose == RequestPurpose::Summary {
+            return Box::pin(std::future::ready(Ok(response(Block::text("Two numbers were added, again and again.")))));
+        }
+        let turn = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
+        let block = if turn >= self.turns {
             Block::text("It is 42.")
         } else {
             let arguments = Json::from(json!({"a": 40, "b": 2}));
             Block::from(BlockKind::ToolUse(ToolCall { id: turn.to_string().into(), name: "add".into(), arguments }))
         };
-        let stop = if matches!(block.kind, BlockKind::Text(_)) { StopReason::EndTurn } else { StopReason::ToolUse };
-        let message = Message::new(Role::Assistant, vec![block]);
-        let usage = Usage { input_tokens: 100, output_tokens: 10, ..Usage::default() };
-        Box::pin(std::future::ready(Ok(ModelResponse { message, stop, model: "endless".into(), id: None, usage })))
+        Box::pin(std::future::ready(Ok(response(block))))
     }
+}
+
+fn response(block: Block) -> ModelResponse {
+    let stop = if matches!(block.kind, BlockKind::Text(_)) { StopReason::EndTurn } else { StopReason::ToolUse };
+    let message = Message::new(Role::Assistant, vec![block]);
+    let usage = Usage { input_tokens: 100, output_tokens: 10, ..Usage::default() };
+    ModelResponse { message, stop, model: "endless".into(), id: None, usage }
 }
 
 /// An in-process tool that adds two numbers.
@@ -311,6 +336,7 @@ fn tools() -> Arc<dyn Tools> {
             description: "Adds.".into(),
             input_schema: schema.into(),
             hints: Hints::default(),
+            loading: ToolLoading::default(),
         }]))
     });
     Arc::clone(adder) as _

@@ -5,11 +5,13 @@
 //!
 //! ```text
 //! {"ask":{"from":0,"messages":[…],"offered":[…],"instructions":[…],"options":{…}},"answer":{…}}   or "error":{…} instead of "answer"
+//! {"window":200000}
 //! {"call":{"id":"1","name":"…","arguments":{…}},"output":{…}}                      or "failed":{…} instead of "output"
 //! ```
 //!
 //! A request contains only the messages that the previous request did not have; `from` is the number of shared
-//! messages. The tools and the instructions of servers are omitted if they are unchanged. The recorder removes the secrets that it knows.
+//! messages. A request with `"for":"summary"` is no part of the conversation, and the requests around it share their
+//! messages. `window` is the model's context window, or 0, if the run asked for it. The tools and the instructions of servers are omitted if they are unchanged. The recorder removes the secrets that it knows.
 
 mod record;
 mod replay;
@@ -46,6 +48,9 @@ struct Exchange {
     response: Option<ModelResponse>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ModelError>,
+    /// The model's context window; 0 if it is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    window: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     call: Option<ToolCall>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,6 +76,16 @@ struct RecordedRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     instructions: Option<Vec<ServerInstructions>>,
     options: ModelOptions,
+    /// What the request is for, if it is not a turn.
+    #[serde(rename = "for", default, skip_serializing_if = "Option::is_none")]
+    purpose: Option<RecordedPurpose>,
+}
+
+/// The purpose of a request that is not a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum RecordedPurpose {
+    Summary,
 }
 
 /// A tool as presented to the model.

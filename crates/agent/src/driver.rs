@@ -1,6 +1,8 @@
 //! Executes the steps of a run: sends model requests, calls tools, and reports events.
 
 mod checkpoint;
+mod compact;
+mod context;
 mod replay;
 mod spans;
 
@@ -14,16 +16,23 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 use wharf_protocol::{CallFailed, Json, ToolCall, ToolDefinition, ToolOutput, ToolSource, Tools};
 
+use crate::compaction::ContextBudget;
 use crate::middleware::{
     AttemptTimeout, Caching, ConcurrencyLimit, LoopGuard, Middleware, ModelLayer, ModelRetry, NextModel, NextTool,
     OnModelFailure, OnToolFailure, ToolLayer, ToolRetry, hints,
 };
 use crate::run::failure_text;
 use crate::{
-    AgentEvent, AgentResult, BlockedCall, Delta, EventSink, Limit, Model, ModelError, ModelOptions, ModelRequest, Run,
-    RunEnd, Step,
+    AgentEvent, AgentResult, BlockedCall, CompactionReason, Delta, EventSink, Limit, Model, ModelError, ModelErrorKind,
+    ModelOptions, ModelRequest, ModelResponse, OfferedTools, RequestPurpose, Run, RunEnd, Step,
 };
+use compact::{Compactor, LongRequest};
+use context::RequestContext;
+
 pub use checkpoint::{Checkpoint, CheckpointFile, OnCheckpointFailure};
+
+/// The least size of a request that can be too long, in tokens. A shorter one was rejected for another reason.
+const MIN_OVERFLOW: u64 = 1_024;
 
 /// An empty set of tools, for models without tools.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,6 +67,7 @@ pub struct Agent {
     middleware: Middleware,
     concurrency_limit: Option<ConcurrencyLimit>,
     attempt_timeout: Option<Duration>,
+    context_window: Option<u64>,
     model_layers: Vec<Arc<dyn ModelLayer>>,
     tool_layers: Vec<Arc<dyn ToolLayer>>,
     sink: Arc<dyn EventSink>,
@@ -99,7 +109,26 @@ struct Layers {
     tools: Vec<Arc<dyn ToolLayer>>,
 }
 
+/// The request of one turn, without its messages.
+#[derive(Clone, Copy)]
+struct TurnRequest<'a> {
+    tools: &'a Arc<dyn Tools>,
+    offered: &'a OfferedTools,
+    /// Whether the model may call tools.
+    may_call: bool,
+    layers: &'a Layers,
+}
+
+impl<'a> TurnRequest<'a> {
+    fn offered(&self) -> &'a [ToolDefinition] {
+        if self.may_call { &self.offered.tools } else { &[] }
+    }
+}
+
 impl Agent {
+    /// The context window, in tokens, of a model whose own one is unknown.
+    pub const DEFAULT_CONTEXT_WINDOW: u64 = 100_000;
+
     /// Creates an agent with default options and middleware.
     pub fn new(model: Arc<dyn Model>, tools: Arc<dyn ToolSource>) -> Self {
         Self {
@@ -109,6 +138,7 @@ impl Agent {
             middleware: Middleware::default(),
             concurrency_limit: None,
             attempt_timeout: None,
+            context_window: None,
             model_layers: Vec::new(),
             tool_layers: Vec::new(),
             sink: Arc::new(NoEvents),
@@ -150,6 +180,13 @@ impl Agent {
     #[must_use]
     pub fn with_attempt_timeout(mut self, time: Duration) -> Self {
         self.attempt_timeout = Some(time);
+        self
+    }
+
+    /// Sets the model's context window in tokens, instead of the one that the model reports.
+    #[must_use]
+    pub fn with_context_window(mut self, tokens: u64) -> Self {
+        self.context_window = Some(tokens);
         self
     }
 
@@ -302,6 +339,7 @@ impl Agent {
         draining: &Draining,
     ) -> Option<String> {
         let mut turn: Option<Arc<dyn Tools>> = None;
+        let mut context = RequestContext::new(&*self.model, self.context_window);
         if run.has_pending_calls() {
             let tools = self.tools.turn();
             run.recheck_pending(|name| hints(&*tools, name));
@@ -324,8 +362,12 @@ impl Agent {
                         run.interrupt(RunEnd::CheckpointFailed(reason));
                         return None;
                     }
-                    let offered = if tools { tools_now.offered() } else { &[] };
-                    self.call_model(run, &*tools_now, offered, layers).await;
+                    let offered = context.offer(&tools_now, run.found_tools(), &self.middleware.tool_search).await;
+                    let request = TurnRequest { tools: &tools_now, offered: &offered, may_call: tools, layers };
+                    if let Err(reason) = self.call_model(run, request, &mut context).await {
+                        run.interrupt(RunEnd::CheckpointFailed(reason));
+                        return None;
+                    }
                     turn = Some(tools_now);
                 }
                 Step::CallTools(batch) => {
@@ -347,21 +389,42 @@ impl Agent {
         }
     }
 
-    async fn call_model(&self, run: &mut Run, turn: &dyn Tools, offered: &[ToolDefinition], layers: &Layers) {
-        self.sink.event(AgentEvent::TurnStarted { turn: run.turns().saturating_add(1), tools: offered.len() });
-        let on_delta = |delta: Delta| self.sink.event(AgentEvent::ModelDelta(delta));
-        let request = ModelRequest {
-            messages: run.messages(),
-            instructions: turn.instructions(),
-            tools: offered,
-            all_tools: turn.offered(),
-            options: &self.options,
-            on_delta: &on_delta,
-        };
-        let next = NextModel { layers: &layers.model, model: &*self.model, sink: &*self.sink };
-        let span = spans::model_request(&*self.model);
-        let result = next.complete(request).instrument(span.clone()).await;
-        spans::model_response(&span, &result);
+    /// Sends the request of the next turn. A conversation that is too long is compacted before, and if the provider rejects
+    /// it as too long. The error says why the run cannot be saved.
+    async fn call_model(
+        &self,
+        run: &mut Run,
+        request: TurnRequest<'_>,
+        context: &mut RequestContext<'_>,
+    ) -> Result<(), String> {
+        let TurnRequest { tools, layers, .. } = request;
+        let overhead = context.overhead(&**tools, request.offered);
+        let tokens = run.request_tokens(overhead);
+        let settings = &self.middleware.summarization;
+        let budget = context.budget(run, settings, self.options.max_tokens, tokens).await;
+        if let Some(budget) = budget.filter(|budget| tokens >= budget.trigger) {
+            let reason = CompactionReason::Threshold;
+            self.compact_and_save(run, LongRequest { reason, budget, tokens, overhead }, layers).await?;
+        }
+        let turn = run.turns().saturating_add(1);
+        self.sink.event(AgentEvent::TurnStarted { turn, tools: request.offered().len() });
+        let mut result = self.request(run, request).await;
+        if let Err(error) = &result
+            && error.kind == ModelErrorKind::ContextTooLong
+            && let tokens = run.request_tokens(overhead)
+            && settings.enabled
+            && tokens >= MIN_OVERFLOW
+        {
+            let budget = match budget {
+                Some(budget) => budget,
+                // The provider's window is smaller than the least one that is assumed.
+                None => ContextBudget::of_rejected(tokens, settings.keep_messages),
+            };
+            let reason = CompactionReason::Overflow;
+            if self.compact_and_save(run, LongRequest { reason, budget, tokens, overhead }, layers).await? {
+                result = self.request(run, request).await;
+            }
+        }
         match result {
             Ok(response) => {
                 let reported = run.reached().len();
@@ -370,11 +433,40 @@ impl Agent {
                     stop: response.stop.clone(),
                     usage: response.usage,
                 });
-                run.on_response(response, |name| hints(turn, name));
+                run.on_response(response, |name| hints(&**tools, name));
                 self.report_limits(run, reported);
             }
             Err(error) => run.on_model_error(error),
         }
+        Ok(())
+    }
+
+    /// Compacts the conversation. Returns whether the next request is shorter.
+    async fn compact_and_save(&self, run: &mut Run, long: LongRequest, layers: &Layers) -> Result<bool, String> {
+        let compacted = Compactor::new(self, layers, long).compact(run).await;
+        run.request_tokens(long.overhead);
+        // The summary may have been paid for.
+        self.save(run).await.map(|()| compacted)
+    }
+
+    /// Sends one request of a turn.
+    async fn request(&self, run: &Run, request: TurnRequest<'_>) -> Result<ModelResponse, ModelError> {
+        let TurnRequest { tools, layers, .. } = request;
+        let on_delta = |delta: Delta| self.sink.event(AgentEvent::ModelDelta(delta));
+        let request = ModelRequest {
+            messages: run.visible_messages(),
+            instructions: tools.instructions(),
+            tools: request.offered(),
+            all_tools: &request.offered.tools,
+            options: &self.options,
+            purpose: RequestPurpose::Turn { compactions: run.compactions().len() },
+            on_delta: &on_delta,
+        };
+        let next = NextModel { layers: &layers.model, model: &*self.model, sink: &*self.sink };
+        let span = spans::model_request(&*self.model);
+        let result = next.complete(request).instrument(span.clone()).await;
+        spans::model_response(&span, &result);
+        result
     }
 
     /// Executes calls concurrently. Returns the failure that ends the run, if failures are raised.
@@ -407,6 +499,7 @@ impl Agent {
             if let (Err(failed), OnToolFailure::Raise) = (&result, self.middleware.tool_retry.on_failure) {
                 raised = raised.or_else(|| Some(failed.to_string()));
             }
+            add_found_tools(run, turn, call, &result);
             run.on_tool_result(index, result);
             // Saved at once, so that a finished call is never repeated. If that fails, the next step decides.
             let _ = self.try_save(run).await;
@@ -498,5 +591,25 @@ impl Agent {
         }
         tools.push(Arc::new(ToolRetry(self.middleware.tool_retry.clone())));
         Layers { model, tools }
+    }
+}
+
+/// Remembers the tools that a search found, and a tool that the model called without a search.
+fn add_found_tools(run: &mut Run, turn: &dyn Tools, call: &ToolCall, result: &Result<ToolOutput, CallFailed>) {
+    #[derive(serde::Deserialize)]
+    struct Found {
+        tools: Vec<FoundTool>,
+    }
+    #[derive(serde::Deserialize)]
+    struct FoundTool {
+        name: Arc<str>,
+    }
+    match turn.search_tool() {
+        Some(search_tool) if *search_tool == *call.name => {
+            let found = result.as_ref().ok().and_then(|output| output.structured.as_ref()?.decode::<Found>().ok());
+            run.add_found_tools(found.into_iter().flat_map(|found| found.tools).map(|tool| tool.name));
+        }
+        Some(_) => run.add_found_tools([Arc::clone(&call.name)]),
+        None => {}
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use wharf_protocol::{Json, Message, ServerInstructions, Usage};
 
-use crate::{Delta, Limit, ModelError, StopReason};
+use crate::{Compaction, Delta, Limit, ModelError, StopReason};
 
 /// Receives the events of a run in order, in the task of the run. Must not block.
 pub trait EventSink: Send + Sync {
@@ -43,6 +43,8 @@ pub enum AgentEvent {
         /// The instructions of all servers.
         servers: Vec<ServerInstructions>,
     },
+    /// The conversation became too long, and the model reads less of it from this turn on.
+    Compacted(Compaction),
     /// A part of a streamed response.
     ModelDelta(Delta),
     /// The complete response, including all parts that were streamed.

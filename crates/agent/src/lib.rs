@@ -8,6 +8,7 @@
 //! [`cassette`] the recordings. [`AgentResult`] is the result of a run; [`AgentEvent`] reports its progress.
 
 pub mod cassette;
+mod compaction;
 mod delta;
 mod driver;
 mod embedding;
@@ -27,9 +28,12 @@ mod run;
 mod run_end;
 mod scripted;
 mod stop_reason;
+mod tokens;
+mod tool_search;
 mod trace;
 pub mod yaml;
 
+pub use compaction::{CompactedView, Compaction, CompactionReason};
 pub use delta::Delta;
 pub use driver::{Agent, AgentError, Checkpoint, CheckpointFile, NoTools, OnCheckpointFailure};
 pub use embedding::{Embedder, Embeddings};
@@ -39,11 +43,13 @@ pub use instructions::{InstructionsTrace, instructions_section};
 pub use limits::{ExitBehavior, Limit, Limits};
 pub use manual::{Manual, question_hash};
 pub use metrics::Metrics;
-pub use model::{Cache, Capabilities, Model, ModelOptions, ModelRequest, ModelResponse};
+pub use model::{Cache, Capabilities, Model, ModelOptions, ModelRequest, ModelResponse, RequestPurpose};
 pub use prepared::PreparedRun;
 pub use result::{AgentResult, ServerSummary};
 pub use run::{BlockedCall, InvalidRun, Run, Step};
 pub use run_end::RunEnd;
 pub use scripted::Scripted;
 pub use stop_reason::StopReason;
+pub use tokens::{TOKENIZER, estimate_tokens};
+pub use tool_search::{Bm25, OfferedTools, ToolBudget};
 pub use trace::{TraceCall, TraceMessage, TraceResult, TraceThinking, raw_trace, trace_messages};

@@ -11,7 +11,8 @@
 //! | [`LoopGuard`] | tool calls | 10 identical calls in a row |
 //! | [`ToolRetry`] | tool calls that cannot have run or are safe to repeat | 3 retries |
 //!
-//! Limits are not a layer. The run enforces them, so they apply with any driver.
+//! Limits are not a layer. The run enforces them, so they apply with any driver. Summarization is not a layer either: it
+//! changes what the model reads of the run, and its requests pass through the layers.
 
 mod caching;
 mod concurrency;
@@ -34,7 +35,7 @@ pub use caching::Caching;
 pub use concurrency::ConcurrencyLimit;
 pub use config::{
     LoopGuardSettings, Middleware, ModelRetrySettings, OnModelFailure, OnToolFailure, OnUnsupported, PromptCaching,
-    Summarization, ToolRetrySettings,
+    Summarization, ToolRetrySettings, ToolSearch,
 };
 pub use layered_model::LayeredModel;
 pub use loop_guard::LoopGuard;

@@ -72,8 +72,27 @@ pub struct ModelRequest<'a> {
     pub all_tools: &'a [ToolDefinition],
     /// The request parameters.
     pub options: &'a ModelOptions,
+    /// What the request is for.
+    pub purpose: RequestPurpose,
     /// Receives parts of the response as they arrive.
     pub on_delta: &'a (dyn Fn(Delta) + Send + Sync),
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestPurpose {
+    /// The next turn of a run.
+    Turn {
+        /// How often the conversation was compacted. While it is the same, messages are only appended.
+        compactions: usize,
+    },
+    /// A summary of a conversation. It is no part of the conversation.
+    Summary,
+}
+
+impl RequestPurpose {
+    /// A turn of a conversation that was never compacted.
+    pub const TURN: Self = Self::Turn { compactions: 0 };
 }
 
 impl ModelRequest<'_> {

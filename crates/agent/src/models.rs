@@ -27,7 +27,7 @@ pub use factory::{Interface, InvalidModel, ModelSpec, Providers, ResolvedModel, 
 pub use key_destination::{KeyVariable, UnsafeKey, is_unencrypted, may_send};
 pub use openai::{Dialect, OpenAi};
 pub use openai_embeddings::OpenAiEmbeddings;
-pub use prices::{Priced, has_price};
+pub use prices::{Priced, has_price, known_context_window};
 
 /// The image types that all providers accept. Any other type makes them reject the whole request.
 const SUPPORTED_IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];

@@ -3,7 +3,9 @@
 use serde::Serialize;
 use wharf_protocol::Usage;
 
-use crate::{InstructionsTrace, Limit, Metrics, Run, RunEnd, StopReason, TraceMessage, raw_trace, trace_messages};
+use crate::{
+    Compaction, InstructionsTrace, Limit, Metrics, Run, RunEnd, StopReason, TraceMessage, raw_trace, trace_messages,
+};
 
 /// The result of a run, complete or partial.
 ///
@@ -19,6 +21,9 @@ pub struct AgentResult {
     /// The instructions of servers that the model read: those of the first request, and every change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub instructions: Vec<InstructionsTrace>,
+    /// What the model read instead of the whole conversation: every change, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub compactions: Vec<Compaction>,
     /// Total tokens and cost.
     pub usage: Usage,
     /// Number of model responses.
@@ -69,6 +74,7 @@ impl AgentResult {
             final_response,
             trace_messages,
             instructions: run.instructions().to_vec(),
+            compactions: run.compactions().to_vec(),
             usage: run.usage(),
             turns: run.turns(),
             limit_reached: !run.reached().is_empty(),

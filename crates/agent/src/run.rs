@@ -11,16 +11,20 @@
 //! saved and resumed elsewhere. Every call of a model gets a result in the end: providers reject conversations with
 //! unanswered calls.
 
+mod context;
 mod journal;
 mod pending;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use wharf_protocol::{CallFailed, Hints, Message, Outcome, Role, ServerInstructions, ToolCall, ToolOutput, Usage};
 
+use crate::compaction::View;
 use crate::{
-    ExitBehavior, InstructionsTrace, Limit, Limits, ModelError, ModelResponse, PreparedRun, RunEnd, StopReason,
+    Compaction, ExitBehavior, InstructionsTrace, Limit, Limits, ModelError, ModelResponse, PreparedRun, RunEnd,
+    StopReason,
 };
 use pending::{CallState, PendingCall};
 
@@ -41,10 +45,16 @@ pub struct Run {
     /// The instructions of servers that the model read, in order. Also only ever appended.
     #[serde(default)]
     instructions: Vec<InstructionsTrace>,
+    /// What the model reads instead of old messages. Also only ever appended; the last one counts.
+    #[serde(default)]
+    compactions: Vec<Compaction>,
     progress: Progress,
     /// Calls that a limit prevented and the driver has not reported yet.
     #[serde(skip)]
     newly_blocked: Vec<BlockedCall>,
+    /// The conversation as the model reads it.
+    #[serde(skip)]
+    view: View,
 }
 
 /// A call of the model that a limit prevented.
@@ -68,6 +78,9 @@ struct Progress {
     model_calls: u32,
     tool_calls: u32,
     per_tool: std::collections::BTreeMap<String, u32>,
+    /// The tools that the model has found, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    found_tools: Vec<Arc<str>>,
     usage: Usage,
     model: Option<String>,
     stop_reason: Option<StopReason>,
@@ -137,6 +150,7 @@ impl Run {
             model_calls: 0,
             tool_calls: 0,
             per_tool: std::collections::BTreeMap::new(),
+            found_tools: Vec::new(),
             usage: Usage::default(),
             model: None,
             stop_reason: None,
@@ -145,7 +159,14 @@ impl Run {
             elapsed: Duration::ZERO,
             state: State::CallModel { last: false },
         };
-        Self { messages, instructions: Vec::new(), progress, newly_blocked: Vec::new() }
+        Self {
+            messages,
+            instructions: Vec::new(),
+            compactions: Vec::new(),
+            progress,
+            newly_blocked: Vec::new(),
+            view: View::default(),
+        }
     }
 
     /// Reads a saved run and prepares it for resuming.
@@ -183,8 +204,7 @@ impl Run {
 
     /// Serializes the run without its first `from` messages. Append the text to earlier text that contains them.
     pub fn write_since(&self, from: usize) -> String {
-        let known = self.instructions.partition_point(|trace| trace.messages < from);
-        journal::write(&self.messages[from.min(self.messages.len())..], &self.instructions[known..], &self.progress)
+        journal::write(self, from)
     }
 
     /// Replaces the limits. A run that ended at a limit continues, unless the model already gave its final answer.
@@ -393,6 +413,11 @@ impl Run {
     /// Returns the instructions of servers that the model read: those of the first request, and every change.
     pub fn instructions(&self) -> &[InstructionsTrace] {
         &self.instructions
+    }
+
+    /// Returns what the model read instead of the whole conversation: every change, in order.
+    pub fn compactions(&self) -> &[Compaction] {
+        &self.compactions
     }
 
     /// Returns the id of the run.

@@ -83,6 +83,7 @@ impl SamplingRequest {
     /// Sends the request to a model.
     pub(crate) async fn complete(&self, model: &dyn Model) -> Result<Completion, ModelError> {
         let request = ModelRequest {
+            purpose: wharf::agent::RequestPurpose::TURN,
             messages: &self.messages,
             instructions: &[],
             tools: &[],

@@ -39,5 +39,5 @@ pub(crate) use startup::{SETTLE_LIMIT, StartupDisplay};
 pub(crate) use status_line::{SPINNER, StatusLine, progress_bar};
 pub(crate) use style::{DIM, GREEN, RED, YELLOW, painted, stderr_has_color};
 pub(crate) use table::{Column, colored_column, table};
-pub(crate) use text::{brief, counted, flat, is_dumb, name, plain, visible};
+pub(crate) use text::{brief, counted, flat, grouped, is_dumb, name, plain, visible};
 pub(crate) use wrap::{broken, columns, wrapped};

@@ -61,8 +61,8 @@ pub use read_server::{ReadServer, read_server, read_server_to_keep};
 pub use rules::Rules;
 pub use secret_names::{is_secret_message, is_secret_name, is_secret_text, names_secret};
 pub use server::{
-    HeadersHelper, ManagedConfig, OAuthSettings, RemoteConfig, Scope, Server, Settings, SourceLocation, StdioConfig,
-    ToolChoice, TransportConfig, TransportKind,
+    AlwaysLoad, HeadersHelper, ManagedConfig, OAuthSettings, RemoteConfig, Scope, Server, Settings, SourceLocation,
+    StdioConfig, ToolChoice, TransportConfig, TransportKind,
 };
 pub use sources::{CloudText, Sources, cloud_allowed};
 pub use watch::WatchedFiles;

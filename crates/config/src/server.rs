@@ -181,10 +181,26 @@ pub struct Settings {
     pub max_output_tokens: Option<usize>,
     /// Maximum size of a tool's definition in bytes; `None` for the default. A larger tool is left out.
     pub max_tool_bytes: Option<usize>,
+    /// Which tools are offered at once, even if there are many.
+    pub always_load: AlwaysLoad,
     /// Whether the server's instructions are shown to models.
     pub instructions: bool,
     /// A name for display.
     pub display_name: Option<String>,
+}
+
+/// Which tools of a server are offered at once, even if there are many.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum AlwaysLoad {
+    /// The server may request it for its tools.
+    #[default]
+    AsRequested,
+    /// All of them.
+    All,
+    /// None of them, whatever the server requests.
+    None,
+    /// These. The server may request it for others.
+    Tools(Vec<Pattern>),
 }
 
 /// Which tools are used, and their descriptions. Names are bare or full and may contain `*`. Filters may also be regular
@@ -211,6 +227,7 @@ impl Default for Settings {
             bindings: BTreeMap::new(),
             max_output_tokens: None,
             max_tool_bytes: None,
+            always_load: AlwaysLoad::default(),
             instructions: true,
             display_name: None,
         }

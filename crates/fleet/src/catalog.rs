@@ -175,6 +175,14 @@ impl Catalog {
         chosen
     }
 
+    /// Returns a catalog with another tool of the host.
+    #[must_use]
+    pub fn with_own(&self, own: Arc<Entry>) -> Self {
+        let mut catalog = self.filter(|_| true);
+        catalog.add(own);
+        catalog
+    }
+
     /// Returns a catalog with the tools that `predicate` accepts.
     #[must_use]
     pub fn filter(&self, predicate: impl Fn(&Entry) -> bool) -> Self {

@@ -74,13 +74,21 @@ pub struct Turn {
     /// The dispatcher that executes them.
     pub dispatcher: Arc<Dispatcher>,
     instructions: Vec<ServerInstructions>,
+    search_tool: Option<Arc<str>>,
 }
 
 impl Turn {
     /// Creates a turn with the tools that the model sees, and the dispatcher that executes them.
     pub fn new(catalog: Arc<Catalog>, dispatcher: Arc<Dispatcher>) -> Self {
         let instructions = catalog.instructions().to_vec();
-        Self { catalog, dispatcher, instructions }
+        Self { catalog, dispatcher, instructions, search_tool: None }
+    }
+
+    /// Names the tool of the catalog with which the model finds the others.
+    #[must_use]
+    pub fn with_search_tool(mut self, name: Arc<str>) -> Self {
+        self.search_tool = Some(name);
+        self
     }
 
     /// Adds notices about servers to what the model reads.
@@ -94,6 +102,10 @@ impl Turn {
 impl Tools for Turn {
     fn offered(&self) -> &[ToolDefinition] {
         self.catalog.offered()
+    }
+
+    fn search_tool(&self) -> Option<&str> {
+        self.search_tool.as_deref()
     }
 
     fn instructions(&self) -> &[ServerInstructions] {

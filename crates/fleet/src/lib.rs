@@ -6,6 +6,7 @@
 pub mod catalog;
 pub mod dispatch;
 mod fleet;
+mod search_tools;
 mod tool_source;
 
 pub use catalog::{
@@ -17,5 +18,6 @@ pub use fleet::{
     NetworkSettings, PromptCommand, REMOTE_GATE, Reconnection, ServerFilter, ServerListing, ServerLog, ServerSpec,
     ServerState, ServerStatus, SignInPrompt, SignInRequest, StateReason, TokenProviders,
 };
+pub use search_tools::SEARCH_TOOLS;
 pub use tool_source::FleetTools;
 pub use wharf_config::{Scope, Server, Settings, TransportConfig};

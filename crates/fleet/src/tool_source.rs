@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use wharf_protocol::{ServerInstructions, ServerName, ServerNotice, ToolSource, Tools};
+use wharf_protocol::{ServerInstructions, ServerName, ServerNotice, ToolRanking, ToolSource, Tools};
 
 use crate::catalog::Catalog;
 use crate::dispatch::{Dispatcher, Turn};
 use crate::fleet::Fleet;
+use crate::search_tools::{SEARCH_TOOLS, SearchTools};
 
 /// The tools of a fleet: each turn has the catalog of its beginning, and its calls go through one dispatcher.
 ///
@@ -19,18 +20,26 @@ pub struct FleetTools {
     /// The servers that were about to connect at the beginning of an earlier turn. `None` if the model does not learn
     /// about them.
     late: Option<Arc<Mutex<BTreeSet<ServerName>>>>,
+    search: Option<Arc<SearchTools>>,
 }
 
 impl FleetTools {
     /// Creates the source.
     pub fn new(fleet: Fleet, dispatcher: Arc<Dispatcher>) -> Self {
-        Self { fleet, dispatcher, late: Some(Arc::default()) }
+        Self { fleet, dispatcher, late: Some(Arc::default()), search: None }
     }
 
     /// Leaves out the notices about servers that are about to connect: what the model reads depends on the catalog only.
     #[must_use]
     pub fn without_notices(mut self) -> Self {
         self.late = None;
+        self
+    }
+
+    /// Adds the tool `search_tools`, with which a model finds tools that it is not offered at once.
+    #[must_use]
+    pub fn with_search(mut self, ranking: Arc<dyn ToolRanking>) -> Self {
+        self.search = Some(Arc::new(SearchTools::new(ranking)));
         self
     }
 
@@ -52,6 +61,11 @@ impl ToolSource for FleetTools {
     fn turn(&self) -> Arc<dyn Tools> {
         let catalog = self.fleet.catalog();
         let notices = self.notices(&catalog);
-        Arc::new(Turn::new(catalog, Arc::clone(&self.dispatcher)).with_notices(notices))
+        let dispatcher = Arc::clone(&self.dispatcher);
+        let turn = match self.search.as_ref().and_then(|search| search.add_to(&catalog)) {
+            Some(searchable) => Turn::new(searchable, dispatcher).with_search_tool(SEARCH_TOOLS.into()),
+            None => Turn::new(catalog, dispatcher),
+        };
+        Arc::new(turn.with_notices(notices))
     }
 }

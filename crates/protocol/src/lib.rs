@@ -19,6 +19,7 @@ mod schema;
 mod secret;
 mod tool;
 mod tool_result;
+mod tool_search;
 mod tools;
 mod trace;
 mod unambiguous;
@@ -38,8 +39,9 @@ pub use schema::schema_accepts;
 pub use secret::Secret;
 pub use tool::{Hints, Tool};
 pub use tool_result::{ImageFormat, ImageSource, ResultContent, ResultStatus, ToolResult};
+pub use tool_search::{SearchableTool, ToolIndex, ToolRanking};
 pub use tools::{
     BoxFuture, CallFailed, Outcome, RetrySafety, ServerInstructions, ServerNotice, ToolCall, ToolDefinition,
-    ToolSource, Tools,
+    ToolLoading, ToolSource, Tools,
 };
 pub use trace::{ToolTrace, TraceEvent, TraceFailure, TraceSink, TraceStep};

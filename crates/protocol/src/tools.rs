@@ -17,6 +17,12 @@ pub trait Tools: Send + Sync {
     /// Returns the tools that the model may call.
     fn offered(&self) -> &[ToolDefinition];
 
+    /// Returns the name of the tool with which the model finds tools that are not offered at once; `None` if all tools are
+    /// offered. Its structured output has the names under `tools`: `{"tools": [{"name": "…"}]}`.
+    fn search_tool(&self) -> Option<&str> {
+        None
+    }
+
     /// Returns what the servers of these tools say about their use. The agent includes it in the system prompt, marked
     /// as the servers' text.
     fn instructions(&self) -> &[ServerInstructions] {
@@ -95,6 +101,20 @@ pub struct ToolDefinition {
     pub input_schema: Json,
     /// Behavior hints of the tool, for ordering and repeating calls.
     pub hints: Hints,
+    /// Whether the model may have to search for it.
+    pub loading: ToolLoading,
+}
+
+/// Whether a tool is offered at once if there are many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToolLoading {
+    /// The model has to search for it.
+    #[default]
+    Deferred,
+    /// Its server wants it to be offered at once. That is not a promise.
+    Requested,
+    /// It is always offered: the user wants it, or it is the host's own.
+    Always,
 }
 
 /// A tool call as the model wrote it.

@@ -24,7 +24,11 @@ pub(crate) use requests::{JournaledRequests, RequestContext, RequestOwner};
 pub(crate) use steps::{Steps, Totals};
 pub(crate) use stop::StopCause;
 
+use wharf_agent::Agent;
 use wharf_agent::middleware::{LoopGuardSettings, Middleware};
+use wharf_agent::models::known_context_window;
+
+use crate::model_under_test::ModelSettings;
 
 /// Returns the middleware of a journaled run. The guard against loops stands outside of the journal, so it is not a part
 /// of it. A replay does not retry: failures on record are final.
@@ -36,4 +40,10 @@ pub(crate) fn middleware(settings: &Middleware, is_replay: bool) -> Middleware {
         middleware.model_retry.policy = None;
     }
     middleware
+}
+
+/// Returns the context window of a model in tokens. It does not depend on what the provider reports, so that a replay
+/// summarizes the same messages.
+pub(crate) fn context_window(settings: &ModelSettings) -> u64 {
+    known_context_window(&settings.interface, &settings.name).unwrap_or(Agent::DEFAULT_CONTEXT_WINDOW)
 }

@@ -6,7 +6,7 @@ mod investigation;
 use std::sync::Arc;
 
 use serde_json::Value;
-use wharf_agent::middleware::{AttemptTimeout, LayeredModel, ModelLayer};
+use wharf_agent::middleware::{AttemptTimeout, LayeredModel, Middleware, ModelLayer, Summarization};
 use wharf_agent::{Agent, Limits, ModelError, ModelOptions, NoTools, Run, RunEnd};
 use wharf_protocol::{Json, Message, Role, Usage};
 
@@ -137,9 +137,12 @@ impl UnitJudge {
         }
         let model = LayeredModel::new(Arc::clone(model), layers);
         let options = ModelOptions { schema: Some(Json::from(prompt.schema.clone())), ..settings.options.clone() };
-        let mut agent = Agent::new(Arc::new(model), Arc::new(NoTools))
-            .with_options(options)
-            .with_middleware(middleware(&settings.middleware, self.is_replay));
+        let mut agent =
+            Agent::new(Arc::new(model), Arc::new(NoTools)).with_options(options).with_middleware(Middleware {
+                // A judge reads one message, as a whole or not at all.
+                summarization: Summarization { enabled: false, ..Summarization::default() },
+                ..middleware(&settings.middleware, self.is_replay)
+            });
         if let Some(limit) = concurrency {
             agent = agent.with_concurrency_limit(limit.clone());
         }

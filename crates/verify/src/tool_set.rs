@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use wharf_fleet::Catalog;
-use wharf_protocol::{Hints, Json, ServerInstructions, ServerName, ToolDefinition};
+use wharf_protocol::{Hints, Json, ServerInstructions, ServerName, ToolDefinition, ToolLoading};
 
 use crate::digest::digest;
 
@@ -91,6 +91,8 @@ impl ToolSet {
             description: tool.description.as_str().into(),
             input_schema: tool.input_schema.clone(),
             hints: tool.hints,
+            // Verification offers all planned tools at once.
+            loading: ToolLoading::Always,
         };
         self.tools.iter().map(definition).collect()
     }

@@ -112,7 +112,8 @@ pub use wharf_io::{
 pub use wharf_protocol::{
     Block, BlockKind, CallFailed, Content, ContentKind, Hints, ImageFormat, ImageSource, InvalidName, Item, Json,
     Listed, Message, Prompt, Quarantined, Redactor, Resource, ResourceBody, ResourceTemplate, ResultContent,
-    ResultStatus, RetrySafety, Role, Secret, ServerInstructions, ServerName, ServerNotice, Tool, ToolCall,
-    ToolDefinition, ToolOutput, ToolRef, ToolResult, ToolSource, ToolTrace, Tools, TraceEvent, TraceFailure, TraceSink,
-    TraceStep, Usage, command_name, nearest, schema_accepts, visible_name,
+    ResultStatus, RetrySafety, Role, SearchableTool, Secret, ServerInstructions, ServerName, ServerNotice, Tool,
+    ToolCall, ToolDefinition, ToolIndex, ToolLoading, ToolOutput, ToolRanking, ToolRef, ToolResult, ToolSource,
+    ToolTrace, Tools, TraceEvent, TraceFailure, TraceSink, TraceStep, Usage, command_name, nearest, schema_accepts,
+    visible_name,
 };

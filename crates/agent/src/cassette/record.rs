@@ -9,8 +9,8 @@ use wharf_protocol::{
     ToolSource, Tools,
 };
 
-use super::{Exchange, Header, RecordedFailure, RecordedRequest, RecordedTool, VERSION};
-use crate::{Capabilities, Model, ModelError, ModelRequest, ModelResponse};
+use super::{Exchange, Header, RecordedFailure, RecordedPurpose, RecordedRequest, RecordedTool, VERSION};
+use crate::{Capabilities, Model, ModelError, ModelRequest, ModelResponse, RequestPurpose};
 
 /// Records a cassette. Wrap the [model](Recorder::model) and its [tools](Recorder::tools) with the same recorder.
 #[derive(Clone)]
@@ -21,8 +21,10 @@ pub struct Recorder {
 struct CassetteWriter {
     writer: Box<dyn Write + Send>,
     redactor: Redactor,
-    /// Messages of the previous request.
+    /// Messages of the previous turn.
     previous: Vec<Message>,
+    /// How often the conversation of the previous turn was compacted.
+    compactions: usize,
     /// Tools of the previous request.
     tools: Option<Vec<RecordedTool>>,
     /// Instructions of the previous request.
@@ -44,6 +46,7 @@ impl Recorder {
             writer: Box::new(writer),
             redactor,
             previous: Vec::new(),
+            compactions: 0,
             tools: None,
             instructions: Vec::new(),
             failure: None,
@@ -69,7 +72,27 @@ impl Recorder {
 
     fn record_request(&self, request: &ModelRequest<'_>, result: &Result<ModelResponse, ModelError>) {
         let mut cassette = self.cassette.lock().unwrap_or_else(PoisonError::into_inner);
-        let shared = cassette.shared_messages(request.messages);
+        let (response, error) = match result.clone() {
+            Ok(response) => (Some(response), None),
+            Err(error) => (None, Some(error)),
+        };
+        let compactions = match request.purpose {
+            RequestPurpose::Turn { compactions } => compactions,
+            RequestPurpose::Summary => {
+                let request = RecordedRequest {
+                    shared: 0,
+                    messages: request.messages.to_vec(),
+                    tools: None,
+                    instructions: None,
+                    options: request.options.clone(),
+                    purpose: Some(RecordedPurpose::Summary),
+                };
+                cassette.write(&Exchange { request: Some(request), response, error, ..Exchange::default() });
+                return;
+            }
+        };
+        let shared = cassette.shared_messages(request.messages, compactions);
+        cassette.compactions = compactions;
         cassette.previous.truncate(shared);
         cassette.previous.extend_from_slice(&request.messages[shared..]);
         let tools: Vec<RecordedTool> = request.tools.iter().map(RecordedTool::from).collect();
@@ -87,12 +110,14 @@ impl Recorder {
             tools: changed.then_some(tools),
             instructions,
             options: request.options.clone(),
-        };
-        let (response, error) = match result.clone() {
-            Ok(response) => (Some(response), None),
-            Err(error) => (None, Some(error)),
+            purpose: None,
         };
         cassette.write(&Exchange { request: Some(request), response, error, ..Exchange::default() });
+    }
+
+    fn record_window(&self, window: Option<u64>) {
+        let mut cassette = self.cassette.lock().unwrap_or_else(PoisonError::into_inner);
+        cassette.write(&Exchange { window: Some(window.unwrap_or(0)), ..Exchange::default() });
     }
 
     fn record_call(&self, call: &ToolCall, result: &Result<ToolOutput, CallFailed>) {
@@ -107,10 +132,12 @@ impl Recorder {
 
 impl CassetteWriter {
     /// Returns how many messages are the same as in the previous request.
-    fn shared_messages(&self, messages: &[Message]) -> usize {
+    fn shared_messages(&self, messages: &[Message], compactions: usize) -> usize {
         let count = self.previous.len();
-        // Messages are only appended. If the first and the last are the same, so are those between them.
+        // Without a compaction messages are only appended. If the first and the last are the same, so are those between
+        // them.
         if let (Some(last), true) = (self.previous.last(), self.previous.first() == messages.first())
+            && compactions == self.compactions
             && messages.get(count - 1) == Some(last)
         {
             return count;
@@ -161,7 +188,11 @@ impl Model for RecordedModel {
     }
 
     fn context_window(&self) -> BoxFuture<'_, Option<u64>> {
-        self.model.context_window()
+        Box::pin(async move {
+            let window = self.model.context_window().await;
+            self.recorder.record_window(window);
+            window
+        })
     }
 }
 
@@ -173,6 +204,10 @@ struct RecordedTools {
 impl Tools for RecordedTools {
     fn offered(&self) -> &[ToolDefinition] {
         self.tools.offered()
+    }
+
+    fn search_tool(&self) -> Option<&str> {
+        self.tools.search_tool()
     }
 
     fn instructions(&self) -> &[ServerInstructions] {

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 use wharf_protocol::{
     BlockKind, BoxFuture, CallFailed, Hints, Message, Outcome, REDACTED, ServerInstructions, ToolCall, ToolDefinition,
-    ToolOutput, ToolSource, Tools,
+    ToolLoading, ToolOutput, ToolSource, Tools,
 };
 
 use super::{Exchange, Header, RecordedRequest, RecordedTool, VERSION};
-use crate::{Capabilities, Delta, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse};
+use crate::{Capabilities, Delta, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse, RequestPurpose};
 
 /// A text that is not a valid cassette.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +34,8 @@ pub struct Replay {
     turns: Arc<[RecordedTurn]>,
     /// The recorded model, `INTERFACE:NAME`.
     recorded_model: Option<Arc<str>>,
+    /// The recorded context window. Without one, the recorded run needed none.
+    window: Option<u64>,
 }
 
 /// The tools and instructions of one request.
@@ -71,6 +73,7 @@ impl Replay {
         let mut requests = Vec::new();
         let mut calls = Vec::new();
         let mut turns = Vec::<RecordedTurn>::new();
+        let mut window = None;
         let rest = text.find('\n').map_or("", |end| &text[end..]);
         // Not line by line: messages are stored as received, and may contain line breaks.
         let mut exchanges = serde_json::Deserializer::from_str(rest).into_iter::<Exchange>();
@@ -88,6 +91,7 @@ impl Replay {
                     turns.push(RecordedTurn::of(&request, turns.last()));
                     requests.push((request, Err(error)));
                 }
+                Exchange { window: Some(recorded), call: None, .. } => window = Some(recorded),
                 Exchange { call: Some(call), output: Some(output), failed: None, .. } => {
                     let output = ToolOutput::from_json(&output).map_err(|reason| invalid(number, reason))?;
                     calls.push(Some((call, Ok(output))));
@@ -102,8 +106,14 @@ impl Replay {
                 }
             }
         }
+        // A summary is requested within a turn, whose tools are those of the next request.
+        for position in (1..turns.len()).rev() {
+            if requests[position - 1].0.purpose.is_some() {
+                turns[position - 1] = turns[position].clone();
+            }
+        }
         let state = ReplayState { requests, replayed: 0, calls, previous: Vec::new(), divergence: None };
-        Ok(Self { state: Arc::new(Mutex::new(state)), turns: turns.into(), recorded_model })
+        Ok(Self { state: Arc::new(Mutex::new(state)), turns: turns.into(), recorded_model, window })
     }
 
     /// Returns the name of the recorded model, `INTERFACE:NAME`; `None` for old recordings.
@@ -153,7 +163,7 @@ impl RecordedTurn {
         let definition = |tool: &RecordedTool| {
             let RecordedTool { name, description, input_schema } = tool.clone();
             // No hints: calls run one after the other, as recorded.
-            ToolDefinition { name, description, input_schema, hints: Hints::default() }
+            ToolDefinition { name, description, input_schema, hints: Hints::default(), loading: ToolLoading::default() }
         };
         Self {
             tools: request.tools.as_ref().map_or(before.tools, |tools| tools.iter().map(definition).collect()),
@@ -169,12 +179,21 @@ impl ReplayState {
             let message = format!("model request {number} is not in the recording of {} requests", self.requests.len());
             return Err(self.diverge(message));
         };
-        if let Some(difference) = difference(recorded, request, &self.previous) {
+        let is_summary = request.purpose == RequestPurpose::Summary;
+        let difference = if is_summary == recorded.purpose.is_some() {
+            difference(recorded, request, if is_summary { &[] } else { &self.previous })
+        } else {
+            let purpose = |summary: bool| if summary { "a summary" } else { "a turn" };
+            Some(format!("it was for {}, and is for {}", purpose(!is_summary), purpose(is_summary)))
+        };
+        if let Some(difference) = difference {
             let message = format!("model request {number} differs from the recording: {difference}");
             return Err(self.diverge(message));
         }
-        self.previous.truncate(recorded.shared);
-        self.previous.extend_from_slice(&recorded.messages);
+        if !is_summary {
+            self.previous.truncate(recorded.shared);
+            self.previous.extend_from_slice(&recorded.messages);
+        }
         let result = result.clone();
         self.replayed += 1;
         result
@@ -364,6 +383,11 @@ impl Model for ReplayedModel {
             }
         }
         Box::pin(std::future::ready(response))
+    }
+
+    fn context_window(&self) -> BoxFuture<'_, Option<u64>> {
+        let window = self.replay.window.unwrap_or(u64::MAX);
+        Box::pin(std::future::ready((window > 0).then_some(window)))
     }
 }
 

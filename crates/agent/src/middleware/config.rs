@@ -23,8 +23,11 @@ pub struct Middleware {
     pub model_retry: ModelRetrySettings,
     /// Retries of tool calls.
     pub tool_retry: ToolRetrySettings,
-    /// Summarization of long conversations. Accepted without effect: history is not summarized yet.
+    /// Summarization of long conversations.
     pub summarization: Summarization,
+    /// Search of tools, instead of offering many at once.
+    #[serde(skip_serializing_if = "ToolSearch::is_default")]
+    pub tool_search: ToolSearch,
     /// Prompt caching.
     #[serde(deserialize_with = "explicit_caching")]
     pub prompt_caching: PromptCaching,
@@ -99,23 +102,46 @@ pub enum OnToolFailure {
     Raise,
 }
 
-/// Settings for the summarization of long conversations. Accepted without effect: history is not summarized yet.
+/// Settings for the summarization of long conversations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Summarization {
     /// Whether history is summarized.
     pub enabled: bool,
-    /// Fraction of the context window that triggers summarization.
+    /// Fraction of the model's context window that triggers summarization. A window that is unknown counts as 100,000
+    /// tokens.
     #[serde(deserialize_with = "fraction")]
     pub trigger_fraction: f64,
-    /// Number of tokens that triggers summarization, independent of the context window.
+    /// Number of tokens that triggers summarization, instead of a fraction of the context window.
     #[serde(deserialize_with = "at_least_one_or_null")]
     pub trigger_tokens: Option<u64>,
-    /// Number of recent messages that are not summarized.
+    /// Least number of recent messages that are not summarized.
     #[serde(deserialize_with = "at_least_one")]
     pub keep_messages: u64,
-    /// The model that summarizes.
+    /// Only `null`: the model of the run summarizes.
+    #[serde(deserialize_with = "own_model")]
     pub model: Option<String>,
+}
+
+/// Settings for many tools: above a number of tokens, the model has to search for most of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ToolSearch {
+    /// Whether tools may be deferred.
+    pub enabled: bool,
+    /// Fraction of the model's context window above which tools are deferred. A window that is unknown counts as 100,000
+    /// tokens.
+    #[serde(deserialize_with = "fraction")]
+    pub trigger_fraction: f64,
+    /// Number of tokens above which tools are deferred, instead of a fraction of the context window.
+    #[serde(deserialize_with = "at_least_one_or_null")]
+    pub trigger_tokens: Option<u64>,
+}
+
+impl ToolSearch {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Settings of prompt caching.
@@ -199,6 +225,12 @@ impl Default for Summarization {
     }
 }
 
+impl Default for ToolSearch {
+    fn default() -> Self {
+        Self { enabled: true, trigger_fraction: 0.1, trigger_tokens: None }
+    }
+}
+
 impl Default for PromptCaching {
     fn default() -> Self {
         let unsupported_model_behavior = OnUnsupported::Warn;
@@ -216,6 +248,14 @@ impl Default for LoopGuardSettings {
 /// Reads settings of prompt caching, and remembers that they were written down.
 fn explicit_caching<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<PromptCaching, D::Error> {
     Ok(PromptCaching { is_explicit: true, ..PromptCaching::deserialize(deserializer)? })
+}
+
+/// Rejects the name of another model for summaries.
+fn own_model<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    match Option::<String>::deserialize(deserializer)? {
+        None => Ok(None),
+        Some(_) => Err(serde::de::Error::custom("expected null: the model of the run writes its own summaries")),
+    }
 }
 
 /// Reads limits with the keys of model files.

@@ -49,7 +49,7 @@ pub struct ModelConfig {
     /// System prompt of every run.
     #[serde(default)]
     pub system_prompt: Option<String>,
-    /// Maximum length of the conversation, in tokens. Accepted without effect: history is not summarized yet.
+    /// Number of tokens at which the conversation is summarized. Replaces the fraction of the context window.
     #[serde(default)]
     pub max_context_tokens: Option<u64>,
     /// Middleware settings. They apply to agents only.
@@ -225,6 +225,8 @@ impl ModelConfig {
             _ => Middleware::default(),
         };
         middleware.model_retry.policy.clone_from(&self.retry_policy);
+        let trigger = &mut middleware.summarization.trigger_tokens;
+        *trigger = [*trigger, self.max_context_tokens].into_iter().flatten().min();
         middleware
     }
 
@@ -303,6 +305,10 @@ impl ModelConfig {
         if let Some(reason) = self.retry_policy.as_ref().and_then(RetryPolicy::contradiction) {
             let label = self.label();
             return Err(InvalidConfig(format!("invalid `timeout_escalation` of model `{label}`: {reason}")));
+        }
+        if self.max_context_tokens == Some(0) {
+            let label = self.label();
+            return Err(InvalidConfig(format!("invalid `max_context_tokens` of model `{label}`: expected at least 1")));
         }
         for (key, time) in [("agent_timeout", self.agent_timeout), ("request_timeout", self.request_timeout)] {
             if time.is_some_and(|time| seconds(time).is_none_or(|time| time.is_zero())) {
@@ -464,6 +470,23 @@ mod tests {
         let error =
             error("model_name: m\ninterface: ollama\nagent_middleware:\n  summarization:\n    keep_messages: 0\n");
         assert!(error.contains("expected a whole number of at least 1") && error.contains("line 5"), "{error}");
+    }
+
+    #[test]
+    fn the_smaller_number_of_tokens_triggers_a_summary() {
+        let trigger = |keys: &str| {
+            let config = one(&format!("model_name: m\ninterface: ollama\n{keys}")).into_agent();
+            config.middleware().summarization.trigger_tokens
+        };
+        assert_eq!(trigger(""), None);
+        assert_eq!(trigger("max_context_tokens: 9000"), Some(9_000));
+        let both = "max_context_tokens: 9000\nagent_middleware: {summarization: {trigger_tokens: 5000}}";
+        assert_eq!(trigger(both), Some(5_000));
+        let error = |keys: &str| error(&format!("model_name: m\ninterface: ollama\n{keys}"));
+        let zero = error("max_context_tokens: 0");
+        assert_eq!(zero, "invalid `max_context_tokens` of model `ollama:m`: expected at least 1");
+        let other = error("agent_middleware: {summarization: {model: gpt-5}}");
+        assert!(other.contains("expected null: the model of the run writes its own summaries"), "{other}");
     }
 
     #[test]

@@ -10,14 +10,12 @@ use crate::{Capabilities, Model, ModelError, ModelRequest, ModelResponse};
 /// A model with costs from the table, for providers that do not report them.
 pub struct Priced {
     model: Arc<dyn Model>,
-    provider: Option<&'static str>,
 }
 
 impl Priced {
     /// Adds costs to the responses of a model.
     pub fn new(model: Arc<dyn Model>) -> Self {
-        let provider = provider(model.interface());
-        Self { model, provider }
+        Self { model }
     }
 
     fn cost(&self, response: &ModelResponse) -> Option<f64> {
@@ -51,6 +49,23 @@ pub(super) fn cost_of(interface: &str, names: [&str; 2], usage: &Usage) -> Optio
         Calculator::bundled().calculate(&request).ok().map(|price| price.total_price)
     };
     names.into_iter().find_map(price)
+}
+
+/// Returns the context window of a model in tokens, if the table knows it. It does not depend on what a provider reports.
+pub fn known_context_window(interface: &str, name: &str) -> Option<u64> {
+    let provider = provider(interface)?;
+    let provider = Calculator::bundled().providers().find(|one| one.id() == provider)?;
+    let models = provider.models().filter(|model| is_version_of(name, model.id()));
+    // A longer name is a more exact one.
+    let known = models.filter_map(|model| Some((model.id().len(), model.context_window()?)));
+    known.max_by_key(|(length, _)| *length).map(|(_, window)| window)
+}
+
+/// Returns whether a name is that of a model, perhaps with the date of its version.
+fn is_version_of(name: &str, model: &str) -> bool {
+    let Some(rest) = name.strip_prefix(model) else { return false };
+    let is_date = |rest: &str| !rest.is_empty() && rest.chars().all(|c| c.is_ascii_digit() || c == '-');
+    rest.is_empty() || rest == "-latest" || rest.strip_prefix(['-', '@']).is_some_and(is_date)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
@@ -88,12 +103,11 @@ impl Model for Priced {
 
     fn context_window(&self) -> BoxFuture<'_, Option<u64>> {
         Box::pin(async move {
-            if let Some(window) = self.model.context_window().await {
-                return Some(window);
+            // The table needs no request.
+            match known_context_window(self.model.interface(), self.model.name()) {
+                Some(window) => Some(window),
+                None => self.model.context_window().await,
             }
-            let provider = Calculator::bundled().providers().find(|one| Some(one.id()) == self.provider)?;
-            let models = provider.models();
-            models.filter(|model| model.id() == self.model.name()).find_map(genai_prices::ModelInfo::context_window)
         })
     }
 }
@@ -146,6 +160,7 @@ mod tests {
             tools: &[],
             all_tools: &[],
             options: &ModelOptions::default(),
+            purpose: crate::RequestPurpose::TURN,
             on_delta: &|_| {},
         };
         Priced::new(Arc::new(Fixed(interface, name, reported))).complete(&request).await.unwrap().usage.cost_usd
@@ -166,5 +181,8 @@ mod tests {
         let window = async |interface, name| Priced::new(Arc::new(Fixed(interface, name, None))).context_window().await;
         assert!(window("anthropic", "claude-sonnet-4-5").await.is_some_and(|tokens| tokens >= 100_000));
         assert_eq!(window("ollama", "claude-sonnet-4-5").await, None);
+        let dated = known_context_window("anthropic", "claude-sonnet-4-5-20250929");
+        assert_eq!((dated.is_some(), dated), (true, known_context_window("anthropic", "claude-sonnet-4-5")));
+        assert_eq!(known_context_window("anthropic", "claude-sonnet-4-5-other"), None);
     }
 }

@@ -12,18 +12,28 @@ use serde::Serialize;
 use wharf_protocol::Message;
 
 use super::{InvalidRun, Progress, Run};
-use crate::InstructionsTrace;
+use crate::{Compaction, InstructionsTrace};
 
 #[derive(Serialize)]
 struct Line<'a> {
     messages: &'a [Message],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     instructions: &'a [InstructionsTrace],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    compactions: &'a [Compaction],
     progress: &'a Progress,
 }
 
-pub(super) fn write(messages: &[Message], instructions: &[InstructionsTrace], progress: &Progress) -> String {
-    serde_json::to_string(&Line { messages, instructions, progress }).unwrap_or_default()
+/// Writes a run without its first `from` messages.
+pub(super) fn write(run: &Run, from: usize) -> String {
+    let Run { messages, instructions, compactions, progress, .. } = run;
+    let line = Line {
+        messages: &messages[from.min(messages.len())..],
+        instructions: &instructions[instructions.partition_point(|trace| trace.messages < from)..],
+        compactions: &compactions[compactions.partition_point(|compaction| compaction.messages < from)..],
+        progress,
+    };
+    serde_json::to_string(&line).unwrap_or_default()
 }
 
 /// Returns whether the last value was not written completely: the final line break is missing, or belongs to the value.
@@ -47,6 +57,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<Run, InvalidRun> {
                     before.instructions.retain(|trace| trace.messages < first.messages);
                 }
                 before.instructions.extend(since.instructions);
+                if let Some(first) = since.compactions.first() {
+                    before.compactions.retain(|compaction| compaction.messages < first.messages);
+                }
+                before.compactions.extend(since.compactions);
                 Some(Run { progress: since.progress, ..before })
             }
         };

@@ -1,7 +1,6 @@
 //! Recording and replay of runs.
 
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use serde_json::json;
 use wharf_agent::cassette::{Recorder, Replay};
@@ -9,27 +8,7 @@ use wharf_agent::middleware::Middleware;
 use wharf_agent::{Agent, AgentResult, Limits, Model, ModelError, ModelErrorKind, ModelResponse, Run, RunEnd};
 use wharf_protocol::{Json, Outcome, Redactor, Secret, ToolOutput, Tools};
 
-use crate::kit::{Behavior, Fake, TestTools, answer, new_run, one_call, one_call_over_lines, user};
-
-/// A file in memory.
-#[derive(Clone, Default)]
-struct MemoryFile(Arc<Mutex<Vec<u8>>>);
-
-impl MemoryFile {
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
-
-impl Write for MemoryFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+use crate::kit::{Behavior, Fake, MemoryFile, TestTools, answer, new_run, one_call, one_call_over_lines, user};
 
 /// The default layers without delays.
 fn without_delays() -> Middleware {

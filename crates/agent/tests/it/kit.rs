@@ -1,6 +1,7 @@
 //! Scripted models and tools.
 
 use std::collections::VecDeque;
+use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use wharf_agent::{
 };
 use wharf_protocol::{
     Block, BlockKind, BoxFuture, CallFailed, Hints, Json, Message, Outcome, Role, ServerInstructions, ToolCall,
-    ToolDefinition, ToolOutput, Tools, Usage,
+    ToolDefinition, ToolLoading, ToolOutput, Tools, Usage,
 };
 
 pub(crate) fn user(text: &str) -> Vec<Message> {
@@ -163,6 +164,7 @@ impl TestTools {
             description: "does it".into(),
             input_schema: json!({"type": "object"}).into(),
             hints: hints(name).unwrap(),
+            loading: ToolLoading::default(),
         });
         let (log, behaviors) = (Mutex::default(), Mutex::default());
         Arc::new(Self { offered: offered.into(), instructions: Vec::new(), log, behaviors })
@@ -247,4 +249,24 @@ impl EventSink for EventLog {
 pub(crate) fn test_agent(model: &Arc<Fake>, tools: &Arc<TestTools>) -> Agent {
     let tools = Arc::clone(tools);
     Agent::new(Arc::clone(model) as Arc<dyn Model>, Arc::new(move || Arc::clone(&tools) as Arc<dyn Tools>))
+}
+
+/// A file in memory.
+#[derive(Clone, Default)]
+pub(crate) struct MemoryFile(Arc<Mutex<Vec<u8>>>);
+
+impl MemoryFile {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for MemoryFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

@@ -4,10 +4,12 @@
 
 mod cassettes;
 mod checkpoints;
+mod compaction;
 mod driver;
 mod kit;
 mod layers;
 mod manual;
 mod models;
 mod run;
+mod tool_search;
 mod trace;

@@ -4,7 +4,7 @@ mod conformance;
 mod embeddings;
 mod emulation;
 mod faults;
-mod kit;
+pub(crate) mod kit;
 mod outcomes;
 mod quirks;
 mod requests;

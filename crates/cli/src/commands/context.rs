@@ -1,11 +1,12 @@
 //! `wharf context`: how many tokens the servers' tools cost in a model's context.
 
 mod cost;
-mod count;
 
 use clap_complete::ArgValueCandidates;
 use serde::Serialize;
-use wharf::fleet::{Fleet, ServerStatus, StateReason};
+use wharf::agent::middleware::ToolSearch;
+use wharf::agent::{TOKENIZER, ToolBudget};
+use wharf::fleet::{Fleet, SEARCH_TOOLS, ServerStatus, StateReason};
 
 use crate::complete;
 use crate::config::{FleetLifetime, ServerSelection, Setup};
@@ -14,7 +15,7 @@ use crate::failure;
 use crate::globals::Globals;
 use crate::interrupt::guarded;
 use crate::term::{self, SETTLE_LIMIT, StatusLine};
-use cost::{ServerCost, ToolCost};
+use cost::{FleetCost, ServerCost, ToolCost};
 
 /// How many of the most expensive tools are listed.
 const MOST_EXPENSIVE: usize = 5;
@@ -27,7 +28,9 @@ const NAME_CHARS: usize = 40;
 #[command(
     after_help = "Estimates the tokens of OpenAI's o200k_base, typically within 5 % per server, over each tool's name, \
         description and arguments as one JSON object, and over the servers' instructions. Other models' tokenizers differ, \
-        and each API adds some text of its own. With --verbose, or for one server, lists each tool.\n\n\
+        and each API adds some text of its own. With --verbose, or for one server, lists each tool. Counts what \
+        the first request of a run has: if the tools take more than 10 % of the window, a model has to search for most of \
+        them. For one server, counts all of its tools.\n\n\
         Examples:\n  wharf context\n  wharf context github --window 128000"
 )]
 pub(crate) struct Context {
@@ -37,6 +40,9 @@ pub(crate) struct Context {
     /// Size of the model's context window
     #[arg(long, value_name = "TOKENS", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
     window: u64,
+    /// Count all tools, also those that a model would have to search for
+    #[arg(long)]
+    all_tools: bool,
 }
 
 pub(crate) async fn run(globals: &Globals, context: Context) -> Exit {
@@ -53,24 +59,27 @@ pub(crate) async fn run(globals: &Globals, context: Context) -> Exit {
         progress.show("counting");
         let counted = tokio::task::spawn_blocking({
             let fleet = fleet.clone();
-            move || cost::of(&fleet)
+            let counts_all = context.all_tools || context.server.is_some();
+            let budget = ToolBudget::of_window(context.window, ToolSearch::default().trigger_fraction);
+            let budget = if counts_all { ToolBudget(u64::MAX) } else { budget };
+            move || cost::of(&fleet, budget)
         });
-        let costs = counted.await.unwrap_or_default();
+        let cost = counted.await.unwrap_or_default();
         drop(progress);
         let window = context.window;
         let written = if globals.json {
-            term::json(&JsonContext::new(&fleet, &costs, window)).await
+            term::json(&JsonContext::new(&fleet, &cost, window)).await
         } else {
             for status in fleet.statuses().iter().filter(|status| fleet.session(&status.name).is_none()) {
                 failure::print_status(status, globals);
             }
-            if costs.iter().any(|cost| cost.is_connected) {
-                term::out(text(&costs, window, globals.is_verbose() || context.server.is_some())).await
+            if cost.servers.iter().any(|cost| cost.is_connected) {
+                term::out(text(&cost, window, globals.is_verbose() || context.server.is_some())).await
             } else {
                 Exit::Done
             }
         };
-        let total = total(&costs);
+        let total = cost.tokens();
         if total.saturating_mul(100) > window.saturating_mul(HIGH_SHARE) && !globals.quiet {
             let share = share(total, window);
             term::hint(&format!(
@@ -85,24 +94,25 @@ pub(crate) async fn run(globals: &Globals, context: Context) -> Exit {
     .await
 }
 
-fn total(costs: &[ServerCost]) -> u64 {
-    costs.iter().map(ServerCost::tokens).sum()
-}
-
-fn text(costs: &[ServerCost], window: u64, each: bool) -> String {
+fn text(cost: &FleetCost, window: u64, each: bool) -> String {
+    let costs = &cost.servers;
     let row = |name: &str, tools: u64, tokens: u64| {
-        vec![name.to_owned(), grouped(tools), grouped(tokens), share(tokens, window)]
+        vec![name.to_owned(), term::grouped(tools), term::grouped(tokens), share(tokens, window)]
     };
-    let count = |cost: &ServerCost| cost.tools.len() as u64;
+    let count = |cost: &ServerCost| cost.offered().count() as u64;
     let mut rows: Vec<Vec<String>> = costs
         .iter()
         .filter(|cost| cost.is_connected)
         .map(|cost| row(cost.server.as_str(), count(cost), cost.tokens()))
         .collect();
-    rows.push(row("total", costs.iter().map(count).sum(), total(costs)));
+    if cost.search > 0 {
+        rows.push(row(SEARCH_TOOLS, 1, cost.search));
+    }
+    let searching = u64::from(cost.search > 0);
+    rows.push(row("total", costs.iter().map(count).sum::<u64>() + searching, cost.tokens()));
     let mut parts = vec![table(&["server", "tools", "est. tokens", "share"], rows, 1)];
     let instructions: Vec<String> = costs.iter().filter_map(instructions_line).collect();
-    let saved: Vec<String> = costs.iter().flat_map(saved_lines).collect();
+    let saved: Vec<String> = costs.iter().filter_map(deferred_line).chain(costs.iter().flat_map(saved_lines)).collect();
     let tools = most_expensive(costs);
     if each && !tools.is_empty() {
         parts.push(tool_table(&tools));
@@ -113,16 +123,16 @@ fn text(costs: &[ServerCost], window: u64, each: bool) -> String {
     parts.join("\n\n")
 }
 
-/// Returns all tools with their servers, the most expensive first.
+/// Returns all tools of the first request with their servers, the most expensive first.
 fn most_expensive(costs: &[ServerCost]) -> Vec<(&ServerCost, &ToolCost)> {
-    let mut tools: Vec<_> = costs.iter().flat_map(|cost| cost.tools.iter().map(move |tool| (cost, tool))).collect();
+    let mut tools: Vec<_> = costs.iter().flat_map(|cost| cost.offered().map(move |tool| (cost, tool))).collect();
     tools.sort_by_key(|(_, tool)| std::cmp::Reverse(tool.tokens));
     tools
 }
 
 fn tool_table(tools: &[(&ServerCost, &ToolCost)]) -> String {
     let row = |(cost, tool): &(&ServerCost, &ToolCost)| {
-        let numbers = [tool.tokens, tool.description, tool.arguments].map(grouped);
+        let numbers = [tool.tokens, tool.description, tool.arguments].map(term::grouped);
         [vec![cost.server.to_string(), term::brief(&term::name(&tool.tool), NAME_CHARS)], numbers.to_vec()].concat()
     };
     let rows = tools.iter().map(row).collect();
@@ -131,7 +141,14 @@ fn tool_table(tools: &[(&ServerCost, &ToolCost)]) -> String {
 
 fn instructions_line(cost: &ServerCost) -> Option<String> {
     (cost.instructions > 0)
-        .then(|| format!("{}: includes {} tokens of instructions", cost.server, grouped(cost.instructions)))
+        .then(|| format!("{}: includes {} tokens of instructions", cost.server, term::grouped(cost.instructions)))
+}
+
+fn deferred_line(cost: &ServerCost) -> Option<String> {
+    let tokens: u64 = cost.deferred().map(|tool| tool.tokens).sum();
+    let count = cost.deferred().count();
+    let (tools, tokens) = (term::counted(count, "tool"), term::grouped(tokens));
+    (count > 0).then(|| format!("{}: {tools} behind `{SEARCH_TOOLS}`, which saves {tokens} tokens", cost.server))
 }
 
 fn saved_lines(cost: &ServerCost) -> Vec<String> {
@@ -140,7 +157,7 @@ fn saved_lines(cost: &ServerCost) -> Vec<String> {
     let mut lines = Vec::new();
     if saved.left_out > 0 {
         let tools = term::counted(saved.left_out, "tool");
-        let tokens = grouped(saved.by_leaving_out);
+        let tokens = term::grouped(saved.by_leaving_out);
         lines.push(format!("{server}: {tools} excluded by the configuration, which saves {tokens} tokens"));
     }
     if saved.too_large > 0 {
@@ -150,20 +167,10 @@ fn saved_lines(cost: &ServerCost) -> Vec<String> {
     }
     if saved.cut > 0 {
         let texts = term::counted(saved.cut, "text");
-        let tokens = grouped(saved.by_cutting);
+        let tokens = term::grouped(saved.by_cutting);
         lines.push(format!("{server}: {texts} cut, which saves about {tokens} tokens"));
     }
     lines
-}
-
-/// Groups digits, for example `46,120`.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let group = |(index, digit): (usize, char)| {
-        let comma = index > 0 && (digits.len() - index).is_multiple_of(3);
-        if comma { format!(",{digit}") } else { digit.to_string() }
-    };
-    digits.chars().enumerate().map(group).collect()
 }
 
 /// Returns a percentage, for example `23.1 %`.
@@ -190,6 +197,9 @@ struct JsonContext<'a> {
     tokenizer: &'static str,
     window: u64,
     tokens: u64,
+    /// The tokens of the search tool, if tools are deferred.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    search_tool: Option<u64>,
     servers: Vec<JsonServer<'a>>,
 }
 
@@ -206,7 +216,7 @@ struct JsonServer<'a> {
 }
 
 impl<'a> JsonContext<'a> {
-    fn new(fleet: &Fleet, costs: &'a [ServerCost], window: u64) -> Self {
+    fn new(fleet: &Fleet, cost: &'a FleetCost, window: u64) -> Self {
         let server = |cost: &'a ServerCost| {
             let status: Option<ServerStatus> = fleet.status(&cost.server);
             JsonServer {
@@ -219,8 +229,9 @@ impl<'a> JsonContext<'a> {
                 saved: &cost.saved,
             }
         };
-        let servers = costs.iter().map(server).collect();
-        Self { version: 1, tokenizer: count::TOKENIZER, window, tokens: total(costs), servers }
+        let servers = cost.servers.iter().map(server).collect();
+        let search_tool = (cost.search > 0).then_some(cost.search);
+        Self { version: 1, tokenizer: TOKENIZER, window, tokens: cost.tokens(), search_tool, servers }
     }
 }
 
@@ -230,7 +241,7 @@ mod tests {
 
     #[test]
     fn large_numbers_are_grouped() {
-        assert_eq!([0, 999, 1_000, 46_120, 1_234_567].map(grouped), ["0", "999", "1,000", "46,120", "1,234,567"]);
+        assert_eq!([0, 999, 1_000, 46_120, 1_234_567].map(term::grouped), ["0", "999", "1,000", "46,120", "1,234,567"]);
         assert_eq!([share(0, 200_000), share(46_120, 200_000), share(5, 1)], ["0.0 %", "23.1 %", "500.0 %"]);
     }
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use wharf::agent::middleware::Middleware;
 use wharf::agent::models::ModelConfig;
 use wharf::agent::{
-    Agent, AgentResult, Checkpoint as _, CheckpointFile, EventSink, Model, ModelErrorKind, OnCheckpointFailure,
+    Agent, AgentResult, Bm25, Checkpoint as _, CheckpointFile, EventSink, Model, ModelErrorKind, OnCheckpointFailure,
     Run as AgentRun, RunEnd, ServerSummary,
 };
 use wharf::fleet::{Dispatcher, Fleet, FleetTools, ServerState, ServerStatus};
@@ -218,12 +218,12 @@ async fn converse(
         Output::Text | Output::Json => Arc::clone(&screen) as _,
     };
     traces.send_events_to(Arc::clone(&sink));
-    let tools = record_mode.tools(Arc::new(FleetTools::new(fleet.clone(), dispatcher)));
+    let tools = record_mode.tools(Arc::new(FleetTools::new(fleet.clone(), dispatcher).with_search(Arc::new(Bm25))));
     let model_name = format!("{}:{}", model.interface(), model.name());
     let options = config.as_ref().map(ModelConfig::options).unwrap_or_default();
     let mut agent = Agent::new(model, tools)
         .with_options(options)
-        .with_middleware(middleware(config.as_ref(), is_live))
+        .with_middleware(middleware(run, config.as_ref(), is_live))
         .with_drain_timeout(DRAIN_TIMEOUT)
         .with_events(sink);
     if let Some(time) = config.as_ref().and_then(ModelConfig::attempt_timeout) {
@@ -356,8 +356,14 @@ fn report_missing(status: &ServerStatus, globals: &Globals) {
 }
 
 /// Returns the middleware of a run. A replay retries without delay.
-fn middleware(config: Option<&ModelConfig>, is_live: bool) -> Middleware {
+fn middleware(run: &Run, config: Option<&ModelConfig>, is_live: bool) -> Middleware {
     let mut middleware = config.map(ModelConfig::middleware).unwrap_or_default();
+    if run.all_tools {
+        middleware.tool_search.enabled = false;
+    }
+    if let Some(tokens) = run.max_context_tokens {
+        middleware.summarization.trigger_tokens = Some(tokens);
+    }
     if !is_live {
         middleware.model_retry.initial_delay = 0.0;
         if let Some(policy) = &mut middleware.model_retry.policy {

@@ -121,6 +121,16 @@ pub(crate) fn is_dumb() -> bool {
     variable(&["TERM"]).is_none_or(|terminal| terminal == "dumb")
 }
 
+/// Groups digits, for example `46,120`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let group = |(index, digit): (usize, char)| {
+        let comma = index > 0 && (digits.len() - index).is_multiple_of(3);
+        if comma { format!(",{digit}") } else { digit.to_string() }
+    };
+    digits.chars().enumerate().map(group).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,8 @@
 mod cleanup;
 mod instructions;
 mod late;
+mod long;
+mod many_tools;
 pub(crate) mod models;
 mod models_file;
 mod prompt;

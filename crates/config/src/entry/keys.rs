@@ -9,7 +9,7 @@ use crate::server::Scope;
 use crate::suggest::{brief, did_you_mean};
 
 /// The keys that entries of this host have.
-const KNOWN: [&str; 29] = [
+const KNOWN: [&str; 30] = [
     "type",
     "transportType",
     "transport",
@@ -35,14 +35,17 @@ const KNOWN: [&str; 29] = [
     "bindings",
     "maxOutputTokens",
     "maxToolBytes",
+    "alwaysLoad",
     "instructions",
     "title",
     "displayName",
     "manage",
 ];
 
-/// The known keys that change neither what runs nor what is trusted: whether and how long, and a name for display.
-const UNAPPROVED: [&str; 7] = ["enabled", "disabled", "required", "timeout", "connectTimeout", "title", "displayName"];
+/// The known keys that change neither what runs nor what is trusted: whether and how long, what a model is offered first,
+/// and a name for display.
+const UNAPPROVED: [&str; 8] =
+    ["enabled", "disabled", "required", "timeout", "connectTimeout", "alwaysLoad", "title", "displayName"];
 
 /// The keys for the transport and the URL; their value is approved under one name.
 const ALIASES: [&str; 6] = ["type", "transportType", "transport", "url", "httpUrl", "serverUrl"];
@@ -71,8 +74,7 @@ const DESCRIPTIVE: [&str; 15] = [
 ];
 
 /// Other keys of other hosts, with the reason for ignoring them.
-const OTHER_HOSTS: [(&str, Severity, &str); 10] = [
-    ("alwaysLoad", Severity::Note, "ignored: which tools are always listed is a setting of the model, not of a server"),
+const OTHER_HOSTS: [(&str, Severity, &str); 9] = [
     ("auth", Severity::Warning, "ignored: sign in to the server, or set a header"),
     ("authProviderType", Severity::Warning, "ignored: sign in to the server, or set a header"),
     ("envFile", Severity::Warning, "ignored: put its variables into `env`"),

@@ -9,7 +9,7 @@ use super::report::Report;
 use super::values::{boolean, check_object, milliseconds, named_strings, string, strings, whole_number};
 use crate::cursor::{Cursor, Kind};
 use crate::pattern::Pattern;
-use crate::server::{Settings, ToolChoice};
+use crate::server::{AlwaysLoad, Settings, ToolChoice};
 use crate::suggest::{brief, suggest};
 
 /// The keys of `tools`.
@@ -26,6 +26,7 @@ pub(super) fn read(entry: &Cursor<'_>, report: &mut Report) -> Settings {
         bindings: entry.field("bindings").map(|at| read_bindings(&at, report)).unwrap_or_default(),
         max_output_tokens: entry.field("maxOutputTokens").and_then(|at| positive_number(&at, report)),
         max_tool_bytes: entry.field("maxToolBytes").and_then(|at| positive_number(&at, report)),
+        always_load: entry.field("alwaysLoad").map(|at| read_always_load(&at, report)).unwrap_or_default(),
         instructions: entry.field("instructions").and_then(|at| boolean(&at, report)).unwrap_or(true),
         display_name: ["displayName", "title"].iter().find_map(|key| {
             let at = entry.field(key)?;
@@ -49,6 +50,17 @@ fn positive_number(at: &Cursor<'_>, report: &mut Report) -> Option<usize> {
         report.push(at.error(format!("expected a positive whole number, found {}", at.node.to_value())));
     }
     number
+}
+
+fn read_always_load(at: &Cursor<'_>, report: &mut Report) -> AlwaysLoad {
+    if at.is_list() {
+        return AlwaysLoad::Tools(read_patterns(at, report));
+    }
+    match boolean(at, report) {
+        Some(true) => AlwaysLoad::All,
+        Some(false) => AlwaysLoad::None,
+        None => AlwaysLoad::AsRequested,
+    }
 }
 
 fn read_protocol(at: &Cursor<'_>, report: &mut Report) -> Option<ProtocolMode> {

@@ -6,13 +6,12 @@ use super::draft::{ConvertedEntry, Draft};
 use super::placeholders::Placeholders;
 
 /// Keys of other hosts that are not supported, with the reason.
-const UNSUPPORTED: [(&str, &str); 11] = [
+const UNSUPPORTED: [(&str, &str); 10] = [
     ("auth", "sign in to the server, or set a header"),
     ("envFile", "put its variables into `env`"),
     ("sandbox", "servers do not run in a sandbox"),
     ("sandboxEnabled", "servers do not run in a sandbox"),
     ("dev", "only for developing a server in an editor"),
-    ("alwaysLoad", "which tools are listed is a setting of the model"),
     ("autoApprove", "a server cannot approve its own calls"),
     ("alwaysAllow", "a server cannot approve its own calls"),
     ("trust", "a server cannot approve its own calls"),
@@ -56,6 +55,8 @@ pub(super) fn convert(theirs: &Map<String, Value>, placeholders: &Placeholders<'
         }
     }
     draft.milliseconds("timeout", "timeout", 1.0)?;
+    let always_load = draft.flag("alwaysLoad")?;
+    draft.put_some("alwaysLoad", always_load);
     let enabled = draft.flag("enabled")?.unwrap_or(true) && !draft.flag("disabled")?.unwrap_or(false);
     draft.put_some("enabled", (!enabled).then_some(false));
     for key in ["tools", "includeTools", "excludeTools"] {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use insta::assert_snapshot;
 use wharf_config::Pattern;
 use wharf_config::{
-    ManagedConfig, RemoteConfig, Scope, Server, Severity, StdioConfig, TransportConfig, Variables, read_server,
+    AlwaysLoad, ManagedConfig, RemoteConfig, Scope, Server, Severity, StdioConfig, TransportConfig, Variables,
+    read_server,
 };
 use wharf_protocol::Secret;
 
@@ -317,11 +318,23 @@ fn a_new_entry_with_a_timeout_in_seconds_is_refused() {
 }
 
 #[test]
+fn always_load_is_a_switch_or_a_list_of_tools() {
+    let read = |value: &str| {
+        let entry = format!(r#"{{"command": "x", "alwaysLoad": {value}}}"#);
+        wharf_config::read_server_to_keep("x", &entry, Scope::User, &Variables::none())
+    };
+    let setting = |value: &str| read(value).unwrap().server.settings.always_load.clone();
+    assert_eq!(setting("true"), AlwaysLoad::All);
+    assert_eq!(setting("false"), AlwaysLoad::None);
+    assert!(matches!(setting(r#"["search_*"]"#), AlwaysLoad::Tools(patterns) if patterns.len() == 1));
+    assert!(read("3").is_err());
+}
+
+#[test]
 fn keys_of_other_hosts_are_ignored_and_unknown_ones_get_a_suggestion() {
     assert_snapshot!(problems_of(
-        r#"{"command": "x", "alwaysLoad": true, "description": "d", "envFile": ".env", "trust": true,
+        r#"{"command": "x", "description": "d", "envFile": ".env", "trust": true,
             "timout": 1, "working_dir": "/", "frobnicate": 1}"#, Scope::User), @r"
-    note: x.alwaysLoad: ignored: which tools are always listed is a setting of the model, not of a server
     note: x.description: ignored: only describes the server
     warning: x.envFile: ignored: put its variables into `env`
     note: x.trust: ignored: an entry cannot approve itself

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
 use wharf_client::{Admission, Schema, SchemaError, SchemaViolation};
-use wharf_protocol::{Fields, Hints, Json, ServerName, Tool, ToolDefinition};
+use wharf_protocol::{Fields, Hints, Json, ServerName, Tool, ToolDefinition, ToolLoading};
 
 use super::executor::ToolExecutor;
 use super::tool_filter::capped;
@@ -40,6 +40,8 @@ pub struct Entry {
     pub max_output_chars: Option<usize>,
     /// Whether the tool requires the user's approval for each call.
     pub requires_user: bool,
+    /// Whether models may have to search for it.
+    pub loading: ToolLoading,
     /// Arguments that are always sent and never shown.
     bound: Option<Arc<Map<String, Value>>>,
     /// The tool's own schema, compiled by the first call.
@@ -60,6 +62,7 @@ pub(super) struct EntryParts {
     pub(super) settings: Arc<Settings>,
     pub(super) max_output_chars: Option<usize>,
     pub(super) requires_user: bool,
+    pub(super) loading: ToolLoading,
     pub(super) bound: Option<Arc<Map<String, Value>>>,
 }
 
@@ -114,6 +117,7 @@ impl Entry {
             settings: parts.settings,
             max_output_chars: parts.max_output_chars,
             requires_user: parts.requires_user,
+            loading: parts.loading,
             bound: parts.bound,
             compiled_schema: OnceCell::new(),
             decided: AtomicU64::new(0),
@@ -127,6 +131,7 @@ impl Entry {
             description: Arc::clone(&self.description),
             input_schema: self.input_schema.clone(),
             hints: self.hints,
+            loading: self.loading,
         }
     }
 
@@ -250,6 +255,7 @@ impl Entry {
             settings: Arc::clone(&self.settings),
             max_output_chars: self.max_output_chars,
             requires_user: self.requires_user,
+            loading: self.loading,
             bound: self.bound.clone(),
         })
     }
@@ -266,6 +272,8 @@ impl fmt::Debug for Entry {
 pub(super) struct ToolMeta {
     pub(super) max_output_chars: Option<usize>,
     pub(super) requires_user: bool,
+    /// Whether it shall be offered at once.
+    pub(super) always_load: bool,
 }
 
 impl ToolMeta {
@@ -285,6 +293,7 @@ impl ToolMeta {
                 usize::try_from(chars).unwrap_or(MAX_REQUESTED_OUTPUT_CHARS).min(MAX_REQUESTED_OUTPUT_CHARS)
             }),
             requires_user: meta.flag("anthropic/requiresUserInteraction").ok().flatten() == Some(true),
+            always_load: meta.flag("anthropic/alwaysLoad").ok().flatten() == Some(true),
         }
     }
 }

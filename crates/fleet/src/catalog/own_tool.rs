@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wharf_client::{BoxFuture, CallError, CallErrorKind, CallOptions, Deadline, Evidence};
-use wharf_protocol::{Hints, Json, Tool, ToolOutput};
+use wharf_protocol::{Hints, Json, Tool, ToolLoading, ToolOutput};
 
 use super::entry::{Entry, EntryParts};
 use super::executor::{ExecutionError, ToolExecutor, ToolFreshness};
@@ -116,6 +116,7 @@ impl OwnTool {
             settings: Arc::default(),
             max_output_chars: self.max_output_chars,
             requires_user: self.requires_user,
+            loading: ToolLoading::Always,
             bound: None,
         })))
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use wharf_client::{Schema, SchemaError};
-use wharf_protocol::{Json, Listed, ServerName, Tool, ToolRef};
+use wharf_protocol::{Json, Listed, ServerName, Tool, ToolLoading, ToolRef};
 
 use super::entry::{Entry, EntryParts, ToolMeta, without_bound};
 use super::executor::ToolExecutor;
@@ -12,7 +12,7 @@ use super::normalize::{NormalizedSchema, may_multiply, normalize};
 use super::note::{CatalogNote, CatalogNoteKind, description_cut};
 use super::strictest_hints::{StrictHints, StrictestHints};
 use super::tool_filter::{MAX_DESCRIPTION_CHARS, ToolFilter, capped};
-use wharf_config::{Pattern, Scope, Settings, ToolNames, TransportKind};
+use wharf_config::{AlwaysLoad, Pattern, Scope, Settings, ToolNames, TransportKind};
 use wharf_protocol::visible_name;
 
 /// The largest definition of a tool that a model sees, in bytes of its name, description and schema.
@@ -103,7 +103,8 @@ impl ServerTools {
             for irregular in &tool.notes {
                 notes.add(Some(&tool.name), CatalogNoteKind::Tool, irregular.clone());
             }
-            let ToolMeta { max_output_chars, requires_user } = ToolMeta::of(tool);
+            let ToolMeta { max_output_chars, requires_user, always_load } = ToolMeta::of(tool);
+            let loading = loading(&settings.always_load, &names, always_load);
             let StrictHints { hints, requires_user } =
                 hints.add(&tool.name, StrictHints { hints: tool.hints, requires_user });
             entries.push(Arc::new(Entry::new(EntryParts {
@@ -117,6 +118,7 @@ impl ServerTools {
                 settings: Arc::clone(&settings),
                 max_output_chars,
                 requires_user,
+                loading,
                 bound,
             })));
         }
@@ -247,4 +249,15 @@ fn bindings(settings: &Settings, names: &ToolNames<'_>) -> Option<Arc<Map<String
         all.get_or_insert_default().extend(bound.clone());
     }
     all.filter(|all| !all.is_empty()).map(Arc::new)
+}
+
+/// Returns whether a tool is offered at once: as the user says, or else as its server requests.
+fn loading(setting: &AlwaysLoad, names: &ToolNames<'_>, is_requested: bool) -> ToolLoading {
+    match setting {
+        AlwaysLoad::All => ToolLoading::Always,
+        AlwaysLoad::None => ToolLoading::Deferred,
+        AlwaysLoad::Tools(patterns) if patterns.iter().any(|pattern| pattern.fits_tool(names)) => ToolLoading::Always,
+        AlwaysLoad::AsRequested | AlwaysLoad::Tools(_) if is_requested => ToolLoading::Requested,
+        AlwaysLoad::AsRequested | AlwaysLoad::Tools(_) => ToolLoading::Deferred,
+    }
 }

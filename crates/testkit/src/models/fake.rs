@@ -19,6 +19,8 @@ pub(super) struct State {
     pub(super) turns: VecDeque<Turn>,
     /// The response to a request for the list of models; `null` if not available.
     pub(super) models: Value,
+    /// The response to requests for a summary; a turn of the script if absent.
+    pub(super) summary: Option<String>,
     /// The vectors of texts. Other texts have no embedding.
     pub(super) vectors: HashMap<String, Vec<f32>>,
     pub(super) requests: Vec<SeenRequest>,
@@ -35,6 +37,13 @@ impl FakeModels {
     #[must_use]
     pub fn listing(self, models: Value) -> Self {
         self.state().models = models;
+        self
+    }
+
+    /// Sets the summary of every conversation. A request for one consumes no turn.
+    #[must_use]
+    pub fn summarizing(self, summary: impl Into<String>) -> Self {
+        self.state().summary = Some(summary.into());
         self
     }
 

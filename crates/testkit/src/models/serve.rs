@@ -29,6 +29,9 @@ use crate::seen_request::SeenRequest;
 /// Interval of the data that [`Fault::Drip`] sends.
 const DRIP_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How a request for a summary begins.
+const SUMMARY_REQUEST: &str = "You summarize the first part of a conversation";
+
 /// Accepts connections until it is dropped.
 pub(super) async fn accept(models: FakeModels, listener: TcpListener) {
     let mut connections = JoinSet::new();
@@ -102,7 +105,9 @@ async fn handle(
         let error = json!({"type": "invalid_request_error", "message": error});
         return Ok(json_document(400, json!({"type": "error", "error": error}).to_string()));
     }
-    let Some(turn) = models.state().turns.pop_front() else {
+    let is_summary = String::from_utf8_lossy(&body).contains(SUMMARY_REQUEST);
+    let summary = models.state().summary.clone().filter(|_| is_summary).map(Turn::text);
+    let Some(turn) = summary.or_else(|| models.state().turns.pop_front()) else {
         return Ok(json_document(400, "{\"error\":{\"message\":\"no turns left in the script\"}}".to_owned()));
     };
     stale.store(turn.has(&Fault::StaleConnection), Ordering::Relaxed);

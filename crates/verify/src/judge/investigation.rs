@@ -9,7 +9,8 @@ use wharf_protocol::{Message, Role, ToolSource};
 
 use super::{JudgeError, UnitJudge};
 use crate::journaled::{
-    Denials, JournaledCalls, JournaledRequests, RequestContext, RequestOwner, ServerLifetime, StopCause, middleware,
+    Denials, JournaledCalls, JournaledRequests, RequestContext, RequestOwner, ServerLifetime, StopCause,
+    context_window, middleware,
 };
 use crate::model_under_test::Judge;
 
@@ -40,7 +41,8 @@ impl UnitJudge {
         let model = LayeredModel::new(Arc::clone(model), layers);
         let mut agent = Agent::new(Arc::new(model), tools)
             .with_options(settings.options.clone())
-            .with_middleware(middleware(&settings.middleware, self.is_replay));
+            .with_middleware(middleware(&settings.middleware, self.is_replay))
+            .with_context_window(context_window(settings));
         if let Some(max) = settings.middleware.repetition.0 {
             agent = agent.with_tool_layer(Arc::new(LoopGuard::new(max)));
         }

@@ -11,7 +11,8 @@ use super::context::TrialContext;
 use super::conversation;
 use crate::journal::{JournalError, StepOwner};
 use crate::journaled::{
-    Denials, JournaledCalls, JournaledRequests, RequestContext, RequestOwner, Steps, StopCause, middleware,
+    Denials, JournaledCalls, JournaledRequests, RequestContext, RequestOwner, Steps, StopCause, context_window,
+    middleware,
 };
 use crate::workbench::{TrialServers, TrialTools};
 
@@ -101,7 +102,8 @@ fn agent(trial: &TrialContext, tools: &TrialTools, steps: &Arc<Steps>, denials: 
     let model = LayeredModel::new(Arc::clone(&trial.model.model), layers);
     let mut agent = Agent::new(Arc::new(model), Arc::clone(&tools.offered) as Arc<dyn ToolSource>)
         .with_options(settings.options.clone())
-        .with_middleware(middleware(&settings.middleware, trial.is_replay));
+        .with_middleware(middleware(&settings.middleware, trial.is_replay))
+        .with_context_window(context_window(settings));
     if let Some(max) = settings.middleware.repetition.0 {
         agent = agent.with_tool_layer(Arc::new(LoopGuard::new(max)));
     }

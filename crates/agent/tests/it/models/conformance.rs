@@ -46,6 +46,7 @@ async fn drive(model: &dyn Model, run: &mut Run, options: &ModelOptions) -> Resu
             Step::CallModel { .. } => {
                 let messages = run.messages().to_vec();
                 let request = ModelRequest {
+                    purpose: wharf_agent::RequestPurpose::TURN,
                     messages: &messages,
                     instructions: &[],
                     tools: &tools,

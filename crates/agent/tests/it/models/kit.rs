@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use tokio::task::JoinSet;
 use wharf_agent::models::{Anthropic, Dialect, Endpoint, OpenAi};
-use wharf_agent::{Delta, Model, ModelError, ModelOptions, ModelRequest, ModelResponse};
+use wharf_agent::{Delta, Model, ModelError, ModelOptions, ModelRequest, ModelResponse, RequestPurpose};
 use wharf_io::{DialTo, Dialed, HttpClient, HttpSettings};
-use wharf_protocol::{Hints, Json, Message, Role, Secret, ServerInstructions, ToolDefinition};
+use wharf_protocol::{Hints, Json, Message, Role, Secret, ServerInstructions, ToolDefinition, ToolLoading};
 use wharf_testkit::models::FakeModels;
 
 /// The API key, which must not appear in any output.
@@ -92,7 +92,8 @@ impl TestRequest {
         let on_delta = |delta: Delta| deltas.lock().unwrap().push(delta);
         let Self { messages, tools, all_tools, options, instructions } = self;
         let all_tools = if tools.is_empty() { all_tools } else { tools };
-        let request = ModelRequest { messages, instructions, tools, all_tools, options, on_delta: &on_delta };
+        let purpose = RequestPurpose::TURN;
+        let request = ModelRequest { messages, instructions, tools, all_tools, options, purpose, on_delta: &on_delta };
         let response = model.complete(&request).await?;
         Ok((response, deltas.into_inner().unwrap()))
     }
@@ -104,6 +105,7 @@ pub(crate) fn tool(name: &str) -> ToolDefinition {
         description: format!("Does {name}").into(),
         input_schema: json(r#"{"type":"object","properties":{"n":{"type":"integer"}}}"#),
         hints: Hints { read_only: Some(true), ..Hints::default() },
+        loading: ToolLoading::default(),
     }
 }
 

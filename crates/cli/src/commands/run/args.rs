@@ -41,6 +41,9 @@ pub(crate) struct Run {
     /// Limit the number of input and output tokens
     #[arg(long, value_name = "N")]
     pub(super) max_tokens: Option<u64>,
+    /// Summarize the conversation at this many tokens [default: 80 % of the model's context window]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) max_context_tokens: Option<u64>,
     /// Limit the cost, in US dollars
     #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
     pub(super) max_cost: Option<f64>,
@@ -55,6 +58,9 @@ pub(crate) struct Run {
     /// Let servers ask you for passwords and other secrets; what you type is not shown
     #[arg(long)]
     pub(super) allow_secrets: bool,
+    /// Offer all tools at once, even if they take more than 10 % of the context window
+    #[arg(long)]
+    pub(super) all_tools: bool,
     /// Describe tools in the prompt, for a model without tool support
     #[arg(long)]
     pub(super) emulate_tools: bool,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::MissedTickBehavior;
-use wharf::agent::{AgentEvent, AgentResult, Delta, EventSink, Limit, RunEnd};
+use wharf::agent::{AgentEvent, AgentResult, Compaction, Delta, EventSink, Limit, RunEnd};
 use wharf::fleet::Fleet;
 use wharf::{BlockKind, Json, ServerInstructions, ServerName, ServerNotice, ToolOutput};
 
@@ -199,6 +199,33 @@ impl Screen {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says that the model reads less of the conversation from now on.
+    fn compacted(&self, compaction: &Compaction) {
+        let Compaction { view, failure, tokens_before, tokens_after, .. } = compaction;
+        let how = match (&view.summary, failure) {
+            (Some(_), None) => format!("the first {} messages are summarized", view.summarized),
+            (Some(_), Some(reason)) => {
+                let reason = term::brief(reason, BRIEF_CHARS);
+                return self.warn(&format!(
+                    "the first {} messages no longer fit and could not be summarized: {reason}",
+                    view.summarized
+                ));
+            }
+            (None, _) => "old tool results are left out".to_owned(),
+        };
+        self.line(&format!(
+            "{how}: about {} instead of {} tokens",
+            term::grouped(*tokens_after),
+            term::grouped(*tokens_before)
+        ));
+    }
+
+    /// Prints a warning on its own line.
+    fn warn(&self, text: &str) {
+        self.close_line();
+        term::warning(text);
     }
 
     fn progress(&self, message: Option<&str>, progress: f64, total: Option<f64>) {
@@ -446,6 +473,7 @@ impl EventSink for Screen {
                 );
                 term::warning(&format!("{what}: {reason}; {delayed}"));
             }
+            AgentEvent::Compacted(compaction) if !self.quiet => self.compacted(&compaction),
             AgentEvent::Warning { message } if !self.quiet && self.state().warnings.insert(message.clone()) => {
                 self.close_line();
                 term::warning(&message);

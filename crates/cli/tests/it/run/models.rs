@@ -20,8 +20,11 @@ pub(crate) struct Provider {
 
 impl Provider {
     pub(crate) fn new(turns: impl IntoIterator<Item = Turn>) -> Self {
+        Self::of(FakeModels::new(turns))
+    }
+
+    pub(crate) fn of(models: FakeModels) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let models = FakeModels::new(turns);
         let listening = runtime.block_on(models.listen());
         Self { models, listening, _runtime: runtime }
     }

@@ -7,8 +7,8 @@
 //! The rules are calibrated with the tools of eight public servers (31,000 tokens), whose totals they miss by 1.5 % on
 //! average and by 3.8 % at most. For three other servers (19,000 tokens) it is 2.0 % and 2.6 %.
 
-/// What the estimate approximates, as `--json` names it.
-pub(super) const TOKENIZER: &str = "o200k_base";
+/// The tokenizer that the estimate approximates.
+pub const TOKENIZER: &str = "o200k_base";
 
 /// Letters of an English word that are still one token, after a space and elsewhere.
 const WHOLE_WORD_AFTER_SPACE: usize = 13;
@@ -25,7 +25,7 @@ const REPEATED: usize = 16;
 const TOKEN: usize = 4;
 
 /// Estimates how many tokens a text is.
-pub(super) fn tokens(text: &str) -> u64 {
+pub fn estimate_tokens(text: &str) -> u64 {
     let mut rest = text;
     let mut cost = 0;
     while let Some(first) = rest.chars().next() {
@@ -128,6 +128,17 @@ fn is_punctuation(c: char) -> bool {
     !c.is_whitespace() && !c.is_alphanumeric()
 }
 
+/// Returns a fraction of a number of tokens.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "token counts are far below 2^52, and fractions are between 0 and 1"
+)]
+pub(crate) fn fraction_of(tokens: u64, fraction: f64) -> u64 {
+    (tokens as f64 * fraction) as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,10 +157,10 @@ mod tests {
 
     #[test]
     fn estimates_of_real_tools_are_close_to_true_counts() {
-        let samples: Vec<Sample> = serde_json::from_str(include_str!("samples.json")).unwrap();
+        let samples: Vec<Sample> = serde_json::from_str(include_str!("tokens/samples.json")).unwrap();
         let mut estimated = 0;
         for Sample { text, tokens: count } in &samples {
-            let estimate = tokens(text);
+            let estimate = estimate_tokens(text);
             assert!(error(estimate, *count) <= 8, "{estimate} instead of {count}: {text}");
             estimated += estimate;
         }
@@ -170,7 +181,7 @@ mod tests {
             ("----------------------------------------------------------------", 1),
         ];
         for (text, count) in texts {
-            let estimate = tokens(text);
+            let estimate = estimate_tokens(text);
             assert!(error(estimate, count) <= 25 || estimate.abs_diff(count) <= 4, "{estimate}, not {count}: {text}");
         }
     }
@@ -193,6 +204,6 @@ mod tests {
             "\t\u{a0}x",
             " \u{3000}x",
         ];
-        assert_eq!(texts.map(tokens), [0, 1, 1, 1, 2, 3, 4, 1, 1, 3, 3, 3, 2, 2]);
+        assert_eq!(texts.map(estimate_tokens), [0, 1, 1, 1, 2, 3, 4, 1, 1, 3, 3, 3, 2, 2]);
     }
 }
