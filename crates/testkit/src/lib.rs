@@ -62,9 +62,9 @@ pub async fn eventually<T>(future: impl Future<Output = T>) -> T {
 /// If it takes too long.
 pub async fn until(mut condition: impl AsyncFnMut() -> bool) {
     let poll = async {
-        let mut pause = tokio::time::interval(Duration::from_millis(10));
         while !condition().await {
-            pause.tick().await;
+            // Not an interval: a condition that takes longer than that would never let other tasks run.
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
     soon(poll).await;

@@ -69,7 +69,12 @@ impl Postgres {
 
     /// Returns the URL of a database over the unix socket, where no password is needed.
     pub fn socket_url(&self, database: &str) -> String {
-        format!("postgres://{USER}@/{database}?host={}&port={}", self.folder.path().display(), self.port)
+        self.socket_url_of(USER, database)
+    }
+
+    /// Returns the URL of a database for another user.
+    pub fn socket_url_of(&self, user: &str, database: &str) -> String {
+        format!("postgres:///{database}?host={}&port={}&user={user}", self.folder.path().display(), self.port)
     }
 
     /// Returns the password of the URLs.
@@ -169,6 +174,8 @@ fn spawn(folder: &Path, port: u16, writes_to_disk: bool) -> Child {
         ("unix_socket_directories", &folder.to_string_lossy()),
         ("fsync", fsync),
         ("shared_buffers", "16MB"),
+        // Counts statements, for tests that limit them.
+        ("shared_preload_libraries", "pg_stat_statements"),
         // In the folder, so that a killed server leaves nothing behind.
         ("dynamic_shared_memory_type", "mmap"),
     ] {

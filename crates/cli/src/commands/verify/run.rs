@@ -42,7 +42,7 @@ struct Prepared {
     planned: PlannedRun,
     config: VerificationConfig,
     benchmark: String,
-    store_file: std::path::PathBuf,
+    store_location: StoreLocation,
     outputs: Vec<outputs::OutputFile>,
     workbench: Arc<CliWorkbench>,
     redactor: wharf::Redactor,
@@ -58,8 +58,8 @@ pub(super) async fn run(globals: &Globals, args: VerifyRun, logged: Option<Logge
         };
         let end = prepared.planned.execute(globals, interruption).await;
         prepared.workbench.close().await;
-        let Prepared { planned, config, benchmark, store_file, outputs, redactor, .. } = prepared;
-        let finished = Finished { planned: &planned, config: &config, benchmark, store_file, outputs, redactor };
+        let Prepared { planned, config, benchmark, store_location, outputs, redactor, .. } = prepared;
+        let finished = Finished { planned: &planned, config: &config, benchmark, store_location, outputs, redactor };
         let exit = finished.report(globals, &args, end).await;
         let _ = planned.store.close().await;
         exit
@@ -82,10 +82,10 @@ async fn prepare(globals: &Globals, args: &VerifyRun, logged: Option<LoggedModel
     let paths = Paths::find(globals)?;
     // Mistakes are reported before anything is started.
     let outputs = outputs::parse(&args.output)?;
-    let store_file = store::file(args.store.file.as_deref(), &paths)?;
+    let store_location = store::location(args.store.location.as_deref(), &paths)?;
     let benchmark = benchmark_file::read(&args.benchmark)?;
     let config = settings::merged(&args.settings, &paths)?;
-    check_files(args, &config, &outputs, &store_file)?;
+    check_files(args, &config, &outputs, &store_location)?;
     let recording = match &args.replay {
         Some(file) => Some(open_recording(file).await?),
         None => None,
@@ -136,9 +136,10 @@ fn check_files(
     args: &VerifyRun,
     config: &VerificationConfig,
     outputs: &[outputs::OutputFile],
-    store_file: &Path,
+    store_location: &StoreLocation,
 ) -> Result<(), UsageError> {
-    let mut others = vec![("the store", store_file), ("the benchmark", args.benchmark.as_path())];
+    let mut others = vec![("the benchmark", args.benchmark.as_path())];
+    others.extend(store::file(store_location).map(|file| ("the store", file)));
     others.extend(config.models_file.as_deref().map(|file| ("the model file", Path::new(file))));
     if let Some(record) = &args.record {
         if let Some((what, _)) = others.iter().find(|(_, other)| outputs::is_same(record, other)) {
@@ -210,8 +211,8 @@ async fn plan(args: &VerifyRun, paths: &Paths, quiet: bool, parts: Parts) -> Res
         selection: &selection,
         is_replay: recording.is_some(),
     };
-    let store_file = store::file(args.store.file.as_deref(), paths)?;
-    let opened: Arc<dyn RunStore> = Arc::new(store::open(&store_file).await?);
+    let store_location = store::location(args.store.location.as_deref(), paths)?;
+    let opened = store::open(&store_location).await?;
     let failed = |error: StoreError| store::failed(&error);
     let settings = run_settings.to_json();
     let wanted = Wanted { benchmark: &benchmark, plan: &plan, settings: &settings };
@@ -245,7 +246,7 @@ async fn plan(args: &VerifyRun, paths: &Paths, quiet: bool, parts: Parts) -> Res
     let options = RunOptions::new(config, settings::lease()?, recording);
     let planned = PlannedRun { store: opened, run, runner: Arc::new(runner), options };
     let outputs = outputs::parse(&args.output)?;
-    Ok(Prepared { planned, config: config.clone(), benchmark: name, store_file, outputs, workbench, redactor })
+    Ok(Prepared { planned, config: config.clone(), benchmark: name, store_location, outputs, workbench, redactor })
 }
 
 /// Warns about models that a limit of the cost does not count.

@@ -79,8 +79,8 @@ async fn version(connection: &mut PgConnection) -> Result<Option<i64>, String> {
 }
 
 async fn has_our_names(connection: &mut PgConnection) -> Result<bool, String> {
-    const NAMES: &str = "SELECT EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = current_schema()::REGNAMESPACE \
-         AND relname IN ('run', 'run_settings', 'run_counter', 'trial', 'unit', 'step', 'blob', 'result'))";
+    const NAMES: &str = "SELECT EXISTS (SELECT 1 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace \
+         WHERE nspname = current_schema() AND relname IN ('run', 'run_settings', 'run_counter', 'trial', 'unit', 'step', 'blob', 'result'))";
     sqlx::query_scalar(NAMES).fetch_one(connection).await.map_err(|error| reason(&error))
 }
 

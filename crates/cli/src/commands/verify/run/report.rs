@@ -22,7 +22,7 @@ pub(super) struct Finished<'a> {
     pub(super) planned: &'a PlannedRun,
     pub(super) config: &'a VerificationConfig,
     pub(super) benchmark: String,
-    pub(super) store_file: PathBuf,
+    pub(super) store_location: StoreLocation,
     pub(super) outputs: Vec<OutputFile>,
     pub(super) redactor: Redactor,
 }
@@ -79,7 +79,7 @@ impl Finished<'_> {
                 benchmark: &self.benchmark,
                 state: if end == WorkerEnd::Finished { "finished" } else { "stopped" },
                 ok: exit == Exit::Done,
-                store: &self.store_file,
+                store: self.store_location.to_string(),
                 summary: &summary,
                 outputs: written.outputs.clone(),
                 recording: written.recording,
@@ -92,7 +92,7 @@ impl Finished<'_> {
         if !globals.quiet {
             let files = written.outputs.iter().copied().chain(written.recording);
             files.for_each(|file| term::note(&format!("wrote {}", file.display())));
-            term::note(&format!("run {} is stored in {}", self.planned.run, self.store_file.display()));
+            term::note(&format!("run {} is stored in {}", self.planned.run, self.store_location));
             if let Some(command) = &resume {
                 let done: u64 = summary.models.iter().map(|model| model.units).sum();
                 term::note(&format!("stopped after {done} of {} units; resume with:", summary.planned));
