@@ -30,6 +30,18 @@ pub(crate) fn parse(option: &str, text: &Path) -> Result<StoreLocation, UsageErr
     })
 }
 
+/// Returns a word of the command line. If it is the URL of a store, its password is removed.
+pub(crate) fn without_password(word: String) -> String {
+    let (option, value) = match word.split_once('=') {
+        Some((option, value)) if option.starts_with("--store") => (format!("{option}="), value),
+        _ => (String::new(), word.as_str()),
+    };
+    match StoreLocation::parse(Path::new(value)) {
+        Ok(location @ StoreLocation::Postgres(_)) => format!("{option}{location}"),
+        _ => word,
+    }
+}
+
 /// Returns the file, unless the store is in a database.
 pub(crate) fn file(location: &StoreLocation) -> Option<&Path> {
     match location {

@@ -1,8 +1,9 @@
 //! `wharf verify compare`: two runs side by side, and whether a model became worse.
 
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
+use wharf::verify::RunStore;
 use wharf::verify::comparison::{ComparedRun, Comparison, ComparisonError, ComparisonOutcome, SIGNIFICANCE, compare};
 use wharf::verify::store::StoreLocation;
 

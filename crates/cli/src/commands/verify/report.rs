@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::json;
+use wharf::verify::store::StoreLocation;
 use wharf::verify::{RunId, RunStore};
 
 use super::args::Report;

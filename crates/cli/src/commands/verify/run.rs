@@ -10,6 +10,7 @@ use std::sync::Arc;
 use wharf::agent::models::has_price;
 use wharf::verify::logged::LoggedModels;
 use wharf::verify::recording::Recording;
+use wharf::verify::store::StoreLocation;
 use wharf::verify::{
     Benchmark, BenchmarkRunner, Plan, PlanInput, RunStore, RunnerParts, Selection, ServerSet, StoreError, ToolSet,
     ToolSets, VerificationConfig,
@@ -138,8 +139,9 @@ fn check_files(
     outputs: &[outputs::OutputFile],
     store_location: &StoreLocation,
 ) -> Result<(), UsageError> {
-    let mut others = vec![("the benchmark", args.benchmark.as_path())];
-    others.extend(store::file(store_location).map(|file| ("the store", file)));
+    let mut others: Vec<(&str, &Path)> =
+        store::file(store_location).map(|file| ("the store", file)).into_iter().collect();
+    others.push(("the benchmark", &args.benchmark));
     others.extend(config.models_file.as_deref().map(|file| ("the model file", Path::new(file))));
     if let Some(record) = &args.record {
         if let Some((what, _)) = others.iter().find(|(_, other)| outputs::is_same(record, other)) {

@@ -146,13 +146,13 @@ impl Write for BeginStep {
         output: &'a StepStart,
         connection: &'a mut Connection<'_>,
     ) -> BoxFuture<'a, Result<bool, StoreError>> {
+        const STARTED: Sql = Sql::same(
+            "SELECT 1 FROM step WHERE run = $1 AND trial = $2 AND unit = $3 AND request = $4 AND occurrence = $5 \
+             AND id = $6 AND fence = $7 AND state = 'started'",
+        );
         Box::pin(async move {
             let StepStart::Execute(id) = output else { return Ok(true) };
             // The number could belong to a step of another process, but only this worker has this fence.
-            const STARTED: Sql = Sql::same(
-                "SELECT 1 FROM step WHERE run = $1 AND trial = $2 AND unit = $3 AND request = $4 AND occurrence = $5 \
-                 AND id = $6 AND fence = $7 AND state = 'started'",
-            );
             let started = self.bind_key(STARTED.query()).bind(*id).bind(self.lease.fence);
             Ok(connection.row(started).await?.is_some())
         })

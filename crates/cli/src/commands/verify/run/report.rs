@@ -6,6 +6,7 @@ use serde::Serialize;
 use wharf::Redactor;
 use wharf::verify::recording::write_recording;
 use wharf::verify::report::{Summary, summarize};
+use wharf::verify::store::StoreLocation;
 use wharf::verify::worker::{UnfinishedTrial, WorkerEnd, WorkerReport};
 use wharf::verify::{BudgetExceeded, StoreError, VerificationConfig};
 
@@ -15,7 +16,7 @@ use crate::globals::Globals;
 use crate::term;
 use crate::verification::engine::PlannedRun;
 use crate::verification::outputs::OutputFile;
-use crate::verification::{failures, statistics_table, table};
+use crate::verification::{failures, statistics_table, store, table};
 
 /// A run after its trials were executed.
 pub(super) struct Finished<'a> {
@@ -35,7 +36,7 @@ struct JsonReport<'a> {
     benchmark: &'a str,
     state: &'static str,
     ok: bool,
-    store: &'a PathBuf,
+    store: String,
     #[serde(flatten)]
     summary: &'a Summary,
     outputs: Vec<&'a PathBuf>,
@@ -208,7 +209,7 @@ fn report_unfinished(unfinished: &[UnfinishedTrial]) {
 
 /// Returns the command line of this process with `--resume RUN`.
 fn resume_command(run: &str) -> String {
-    let mut words: Vec<String> = std::env::args().collect();
+    let mut words: Vec<String> = std::env::args().map(store::without_password).collect();
     if let Some(program) = words.first_mut() {
         "wharf".clone_into(program);
     }
