@@ -69,7 +69,6 @@ pub(crate) async fn open(location: &StoreLocation) -> Result<Arc<dyn RunStore>, 
 /// Refuses a misspelled `PGSSLMODE`, which would otherwise be ignored.
 fn check_environment(location: &StoreLocation) -> Result<(), UsageError> {
     let Some(mode) = variable(&["PGSSLMODE"]).filter(|_| file(location).is_none()) else { return Ok(()) };
-    let mode = mode.to_string_lossy().into_owned();
     if SSL_MODES.contains(&mode.as_str()) {
         return Ok(());
     }
@@ -89,4 +88,22 @@ pub(crate) fn failed(error: &StoreError) -> UsageError {
 /// Returns the run with this id.
 pub(crate) fn run_id(text: &str) -> RunId {
     RunId(text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_to_resume_has_no_password() {
+        for (word, expected) in [
+            ("--store=postgres://me:hush@db/runs", "--store=postgres://me@db/runs"),
+            ("postgresql://me:hush@db/runs", "postgresql://me@db/runs"),
+            ("--store=runs.db", "--store=runs.db"),
+            ("--models=a=b", "--models=a=b"),
+            ("https://example.com", "https://example.com"),
+        ] {
+            assert_eq!(without_password(word.to_owned()), expected);
+        }
+    }
 }

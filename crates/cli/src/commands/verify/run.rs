@@ -12,8 +12,8 @@ use wharf::verify::logged::LoggedModels;
 use wharf::verify::recording::Recording;
 use wharf::verify::store::StoreLocation;
 use wharf::verify::{
-    Benchmark, BenchmarkRunner, Plan, PlanInput, RunStore, RunnerParts, Selection, ServerSet, StoreError, ToolSet,
-    ToolSets, VerificationConfig,
+    Benchmark, BenchmarkRunner, Plan, PlanInput, RunnerParts, Selection, ServerSet, StoreError, ToolSet, ToolSets,
+    VerificationConfig,
 };
 
 use super::args::VerifyRun;
