@@ -4,7 +4,7 @@
 //! `scripted-server` as a child process, and [`HttpScripted`] over HTTP, all with the real wire format. An [`EvilPeer`]
 //! injects network faults in front of any server. The binary `rmcp-server` is not scripted: it is a server built on rmcp.
 //! [`provider`] is an OAuth authorization server with a protected MCP server. [`models`] fakes the APIs of model
-//! providers, and [`FakeRegistry`] the registry of MCP servers.
+//! providers, and [`FakeRegistry`] the registry of MCP servers. [`Postgres`] is not a fake: it starts a PostgreSQL server.
 
 mod child;
 mod evil;
@@ -12,6 +12,7 @@ mod http;
 mod log;
 pub mod models;
 mod modern;
+mod postgres;
 mod process;
 pub mod provider;
 mod registry;
@@ -27,6 +28,7 @@ pub use child::child_server;
 pub use evil::{EvilPeer, NetworkFault, with_fault};
 pub use http::{GetBehavior, HttpScripted, Listening, ResponseFormat, UnknownSession};
 pub use log::WireLog;
+pub use postgres::Postgres;
 pub use process::{alive, children_of, descendants_of, kill};
 pub use registry::{FakeRegistry, RegistryContents};
 pub use script::{Eras, Rule, Script, Step};
@@ -60,9 +62,9 @@ pub async fn eventually<T>(future: impl Future<Output = T>) -> T {
 /// If it takes too long.
 pub async fn until(mut condition: impl AsyncFnMut() -> bool) {
     let poll = async {
-        let mut pause = tokio::time::interval(Duration::from_millis(10));
         while !condition().await {
-            pause.tick().await;
+            // Not an interval: a condition that takes longer than that would never let other tasks run.
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
     soon(poll).await;

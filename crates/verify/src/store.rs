@@ -4,7 +4,11 @@
 //! fencing number of its lease: after another worker has claimed the trial, the late writes of the first one fail with
 //! [`StoreError::LeaseLost`] and change nothing.
 
+mod location;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod result_pages;
+mod sql;
 mod sqlite;
 
 use std::sync::Arc;
@@ -12,6 +16,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::sync::watch;
 use wharf_protocol::{BoxFuture, Usage};
 
 use crate::ids::{RunId, TrialId, UnitId};
@@ -20,6 +25,9 @@ use crate::plan::{Trial, Trials};
 use crate::step::{StepRequest, StepResult, StepStart};
 
 pub use crate::step::{RecordedStep, Recovery};
+pub use location::{InvalidLocation, PostgresUrl, StoreLocation, open_store};
+#[cfg(feature = "postgres")]
+pub use postgres::{PostgresOptions, PostgresStore};
 pub use result_pages::ResultPages;
 pub use sqlite::{SqliteOptions, SqliteStore};
 
@@ -37,6 +45,9 @@ pub enum StoreError {
     /// Another worker has claimed the trial. Nothing was written.
     #[error("the lease of the trial was lost")]
     LeaseLost,
+    /// Another run with this id is in the store.
+    #[error("the run `{0}` exists with other settings")]
+    RunExists(RunId),
     /// The run is not in the store.
     #[error("unknown run `{0}`")]
     UnknownRun(RunId),
@@ -163,7 +174,10 @@ pub type Commit = BoxFuture<'static, Result<(), StoreError>>;
 
 /// A store of verification runs.
 pub trait RunStore: Send + Sync {
-    /// Creates a run without trials.
+    /// Creates a run without trials. If several processes create the same run, it is created once.
+    ///
+    /// # Errors
+    /// [`StoreError::RunExists`] if there is a run with this id and another benchmark or other settings.
     fn create_run<'a>(&'a self, run: &'a NewRun) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Returns the runs, the newest first.
@@ -232,9 +246,20 @@ pub trait RunStore: Send + Sync {
     /// needs to get the same results. Of several attempts it is the last one.
     fn steps<'a>(&'a self, run: &'a RunId, trial: &'a TrialId) -> BoxFuture<'a, Result<Vec<RecordedStep>, StoreError>>;
 
+    /// Returns a signal that changes when a worker without trials may find some: a plan was set, or trials were handed back.
+    /// It is only a hint, beside a poll: signals get lost. Stores without one return nothing.
+    fn offers(&self) -> Option<watch::Receiver<u64>> {
+        None
+    }
+
     /// Opens the same store again, with connections that belong to the current runtime.
     fn reopen(&self) -> BoxFuture<'_, Result<Arc<dyn RunStore>, StoreError>>;
 
     /// Completes the queued writes and closes the store. Later calls fail.
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+}
+
+/// Returns the reason why a store of a newer version is not opened.
+fn newer_format(found: i64, supported: i64) -> String {
+    format!("it was written by a newer version of Wharf (format {found}; this version supports {supported})")
 }

@@ -33,6 +33,7 @@
 //! - `auth`: OAuth sign-in, in [`auth`]
 //! - `config`: configuration files, in `config`
 //! - `fleet`: many servers, in `fleet`, and tools from agent definitions; includes `config`, `validation` and `websocket`
+//! - `postgres`: runs of benchmarks in PostgreSQL; includes `verify`
 //! - `server`: servers, in `server`
 //! - `validation`: checks arguments and results against schemas; without it every value is valid
 //! - `verify`: benchmarks of models with live tools, in `verify`; includes `agent` and `fleet`

@@ -5,6 +5,7 @@ mod compare;
 mod convert;
 mod judging;
 mod outputs;
+mod postgres;
 mod presets;
 mod report;
 mod resume;

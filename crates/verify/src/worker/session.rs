@@ -116,9 +116,13 @@ impl Session {
         let mut poll = tokio::time::interval(self.options.poll);
         poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         self.obey(*stop.borrow_and_update());
+        let mut offers = None;
         loop {
             self.start_ready();
             self.claim_more();
+            if self.is_drained && offers.is_none() {
+                offers = self.store.offers();
+            }
             if self.trials.is_empty() && self.background.is_empty() && self.end.is_some() {
                 return;
             }
@@ -135,6 +139,7 @@ impl Session {
                 },
                 renewal = self.heartbeat.renewed() => self.drop_lost(&renewal),
                 _ = poll.tick() => self.is_drained = false,
+                () = offered(&mut offers) => self.is_drained = false,
             }
         }
     }
@@ -378,4 +383,14 @@ impl Session {
         };
         Ok(WorkerReport { end, progress, lost_leases: self.lost_leases, unfinished: self.unfinished, unfinished_count })
     }
+}
+
+/// Waits until another worker hands trials back. Never returns if the store does not tell.
+async fn offered(offers: &mut Option<watch::Receiver<u64>>) {
+    if let Some(offers) = offers
+        && offers.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending::<()>().await;
 }

@@ -20,6 +20,7 @@ mod logged;
 mod panel;
 mod pipeline_kit;
 mod plan;
+mod postgres;
 mod recording;
 mod repetition;
 mod report;

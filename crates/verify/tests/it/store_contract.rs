@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use wharf_verify::journal::{StepKind, StepOwner, StepRequest, StepStart};
 use wharf_verify::outcome::{Failure, FailureCategory, FailureGroup};
-use wharf_verify::store::{Claim, ClaimedTrial, Recovery, Rerun, RunState, RunStore, StoreError};
+use wharf_verify::store::{Claim, ClaimedTrial, NewRun, Recovery, Rerun, RunState, RunStore, StoreError};
 use wharf_verify::{RunId, UnitResult, Verdict};
 
 use crate::store_kit::{answer, failure, planned, run_id, step, trials, unit_result};
@@ -82,7 +82,80 @@ pub(crate) async fn check<S: RunStore>(fresh: impl AsyncFn() -> S) {
     totals_survive_any_number_that_a_provider_reports(&fresh().await).await;
     unknown_runs_are_errors(&fresh().await).await;
     many_writers_at_once_lose_nothing(&fresh().await).await;
+    a_run_is_created_once(&fresh().await).await;
+    workers_that_claim_at_once_get_different_trials(&fresh().await).await;
+    answers_with_any_character_are_stored(&fresh().await).await;
     a_closed_store_refuses_writes(&fresh().await).await;
+}
+
+/// Two coordinators that start the same run at once create it once. A different run under its id is refused.
+async fn a_run_is_created_once(store: &dyn RunStore) {
+    let other = store.reopen().await.unwrap();
+    let run = NewRun {
+        id: run_id("run"),
+        benchmark: "a-benchmark".to_owned(),
+        settings: serde_json::json!({"models": ["model-a"]}),
+    };
+    let plan = trials(40, &["j", "k"]);
+    let create = async |store: &dyn RunStore| {
+        store.create_run(&run).await.unwrap();
+        store.set_plan(&run.id, Arc::new(plan.clone())).await.unwrap();
+    };
+    futures_util::join!(create(store), create(&*other));
+    assert_eq!(store.runs().await.unwrap().len(), 1);
+    assert_eq!(done(store).await, (0, 80));
+    assert_eq!(store.trials(&run.id, 0, 100).await.unwrap(), plan);
+    // What is done stays when a third one comes.
+    let claimed = claim_one(store, "a", LONG).await;
+    finish_unit(store, &claimed, Verdict::Passed).await;
+    create(&*other).await;
+    assert_eq!(done(store).await, (1, 80));
+    for different in [
+        NewRun { settings: serde_json::json!({"models": ["model-b"]}), ..run.clone() },
+        NewRun { benchmark: "another".to_owned(), ..run.clone() },
+    ] {
+        assert_eq!(other.create_run(&different).await, Err(StoreError::RunExists(run.id.clone())));
+    }
+    other.close().await.unwrap();
+}
+
+/// Several processes claim at once: every trial goes to one of them.
+async fn workers_that_claim_at_once_get_different_trials(store: &dyn RunStore) {
+    planned(store, &run_id("run"), &trials(60, &["j"])).await;
+    let stores = [store.reopen().await.unwrap(), store.reopen().await.unwrap(), store.reopen().await.unwrap()];
+    let claims = stores.iter().enumerate().map(|(number, store)| async move {
+        let (worker, mut claimed) = (format!("worker-{number}"), Vec::new());
+        // An empty claim may only mean that another worker is claiming at the moment.
+        for _ in 0..40 {
+            claimed.extend(claim(&**store, &worker, 3, LONG).await);
+        }
+        claimed
+    });
+    let claimed = futures_util::future::join_all(claims).await;
+    let mut trials: Vec<_> = claimed.iter().flatten().map(|claimed| claimed.trial.id.clone()).collect();
+    assert_eq!(trials.len(), 60);
+    trials.sort();
+    trials.dedup();
+    assert_eq!(trials.len(), 60, "none was claimed twice");
+    assert!(claimed.iter().flatten().all(|claimed| claimed.lease.fence == 1));
+    for store in stores {
+        store.close().await.unwrap();
+    }
+}
+
+/// A model can answer with any character.
+async fn answers_with_any_character_are_stored(store: &dyn RunStore) {
+    planned(store, &run_id("run"), &trials(1, &["j"])).await;
+    let claimed = claim_one(store, "a", LONG).await;
+    let text = "a\0b \u{1f980} \\ ' \" $1 %";
+    let begun = number(&begin(store, &claimed, &step(StepKind::Model, text)).await);
+    store.finish_step(&claimed.lease, begun, answer(text)).await.unwrap().await.unwrap();
+    assert_eq!(begin(store, &claimed, &step(StepKind::Model, text)).await, StepStart::Recorded(answer(text)));
+    let mut result = unit_result(&claimed.trial, &claimed.open_units[0], Verdict::Passed);
+    result.response = Some(text.to_owned());
+    store.finish_unit(&claimed.lease, &result).await.unwrap().await.unwrap();
+    let results = store.results(&run_id("run"), None, 1).await.unwrap();
+    assert_eq!(results[0].result.response.as_deref(), Some(text));
 }
 
 async fn runs_are_listed_with_their_state(store: &dyn RunStore) {

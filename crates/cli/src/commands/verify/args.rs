@@ -198,9 +198,10 @@ pub(crate) struct VerifyRun {
 /// Where runs are stored.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StoreArgs {
-    /// File that stores the runs [default: `$XDG_STATE_HOME/wharf/verify.db`] [env: `WHARF_VERIFY_STORE`]
-    #[arg(id = "store", long = "store", value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(super) file: Option<PathBuf>,
+    /// File, or `postgres://` URL, that stores the runs [default: `$XDG_STATE_HOME/wharf/verify.db`]
+    /// [env: `WHARF_VERIFY_STORE`]
+    #[arg(id = "store", long = "store", value_name = "FILE|URL", value_hint = ValueHint::FilePath)]
+    pub(super) location: Option<PathBuf>,
 }
 
 /// Which units `--rerun` runs again.
@@ -345,8 +346,8 @@ pub(crate) struct Compare {
     pub(super) allow_different: bool,
     #[command(flatten)]
     pub(super) store: StoreArgs,
-    /// File that stores run B [default: that of --store]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    /// File or URL that stores run B [default: that of --store]
+    #[arg(long, value_name = "FILE|URL", value_hint = ValueHint::FilePath)]
     pub(super) store_b: Option<PathBuf>,
 }
 

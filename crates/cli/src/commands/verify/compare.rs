@@ -1,10 +1,11 @@
 //! `wharf verify compare`: two runs side by side, and whether a model became worse.
 
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
+use wharf::verify::RunStore;
 use wharf::verify::comparison::{ComparedRun, Comparison, ComparisonError, ComparisonOutcome, SIGNIFICANCE, compare};
-use wharf::verify::store::SqliteStore;
+use wharf::verify::store::StoreLocation;
 
 use super::args::Compare;
 use crate::config::Paths;
@@ -37,14 +38,16 @@ pub(super) async fn run(globals: &Globals, args: &Compare) -> Exit {
 
 async fn show(globals: &Globals, args: &Compare) -> Result<Exit, UsageError> {
     let paths = Paths::find(globals)?;
-    let file_a = store::file(args.store.file.as_deref(), &paths)?;
-    let file_b = args.store_b.clone().unwrap_or_else(|| file_a.clone());
-    let store_a = open(&file_a).await?;
-    let opened_b = if file_b == file_a { None } else { Some(open(&file_b).await?) };
+    let location_a = store::location(args.store.location.as_deref(), &paths)?;
+    let location_b = match &args.store_b {
+        Some(given) => store::parse("--store-b", given)?,
+        None => location_a.clone(),
+    };
+    let store_a = open(&location_a).await?;
+    let store_b = if location_b == location_a { Arc::clone(&store_a) } else { open(&location_b).await? };
     let (run_a, run_b) = (store::run_id(&args.a), store::run_id(&args.b));
-    let a = ComparedRun { store: &store_a, run: &run_a, model: args.model_a.as_deref() };
-    let store_b = opened_b.as_ref().unwrap_or(&store_a);
-    let b = ComparedRun { store: store_b, run: &run_b, model: args.model_b.as_deref() };
+    let a = ComparedRun { store: &*store_a, run: &run_a, model: args.model_a.as_deref() };
+    let b = ComparedRun { store: &*store_b, run: &run_b, model: args.model_b.as_deref() };
     let comparison = compare(a, b).await.map_err(|error| failed(&error))?;
     refuse_differences(&comparison, args)?;
     let exit = exit(&comparison);
@@ -58,12 +61,12 @@ async fn show(globals: &Globals, args: &Compare) -> Result<Exit, UsageError> {
 }
 
 /// Opens a store that exists: reading creates nothing.
-async fn open(file: &Path) -> Result<SqliteStore, UsageError> {
-    if !file.exists() {
-        let message = format!("no runs: {} does not exist", PathBuf::from(file).display());
+async fn open(location: &StoreLocation) -> Result<Arc<dyn RunStore>, UsageError> {
+    if !store::exists(location) {
+        let message = format!("no runs: {location} does not exist");
         return Err(usage_error(message, Some("choose another file with --store FILE or --store-b FILE")));
     }
-    store::open(file).await
+    store::open(location).await
 }
 
 fn failed(error: &ComparisonError) -> UsageError {

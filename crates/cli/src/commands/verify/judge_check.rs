@@ -141,8 +141,7 @@ async fn plan(globals: &Globals, args: &JudgeCheckArgs, paths: &Paths, parts: Pa
     };
     let mut run_settings = run_settings.to_json();
     run_settings["labels"] = labels.into();
-    let store_file = store::file(args.store.file.as_deref(), paths)?;
-    let opened: Arc<dyn RunStore> = Arc::new(store::open(&store_file).await?);
+    let opened = store::open(&store::location(args.store.location.as_deref(), paths)?).await?;
     let failed = |error: StoreError| store::failed(&error);
     let stored_name = format!("judge-check {name}");
     let unfinished = unfinished_run(&*opened, &stored_name, &run_settings).await.map_err(failed)?;

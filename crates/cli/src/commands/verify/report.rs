@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::json;
+use wharf::verify::store::StoreLocation;
 use wharf::verify::{RunId, RunStore};
 
 use super::args::Report;
@@ -26,35 +27,35 @@ pub(super) async fn run(globals: &Globals, args: &Report) -> Exit {
 
 async fn write(globals: &Globals, args: &Report) -> Result<Exit, UsageError> {
     let paths = Paths::find(globals)?;
-    let file = store::file(args.store.file.as_deref(), &paths)?;
-    if !file.exists() {
+    let location = store::location(args.store.location.as_deref(), &paths)?;
+    if !store::exists(&location) {
         // Reading creates nothing.
-        return Err(no_runs(&file.display().to_string()));
+        return Err(no_runs(&location));
     }
-    let opened = store::open(&file).await?;
+    let opened = store::open(&location).await?;
     let run = match &args.run {
         Some(run) => store::run_id(run),
-        None => latest(&opened, &file.display().to_string()).await?,
+        None => latest(&*opened, &location).await?,
     };
     let output = args.output.clone().unwrap_or_else(|| default_file(&run));
     let output = outputs::parse(&[output])?.remove(0);
     // An unknown run is an error before the file exists.
     opened.run(&run).await.map_err(|error| store::failed(&error))?;
     let shown = output.path.display().to_string();
-    output.write(&opened, &run).await.map_err(|error| usage_error(format!("cannot write {shown}: {error}"), None))?;
+    output.write(&*opened, &run).await.map_err(|error| usage_error(format!("cannot write {shown}: {error}"), None))?;
     if globals.json {
         return Ok(term::json(&json!({"version": 1, "run": run, "output": output.path})).await);
     }
     Ok(term::out(shown).await)
 }
 
-async fn latest(opened: &dyn RunStore, file: &str) -> Result<RunId, UsageError> {
+async fn latest(opened: &dyn RunStore, location: &StoreLocation) -> Result<RunId, UsageError> {
     let runs = opened.runs().await.map_err(|error| store::failed(&error))?;
-    runs.into_iter().next().map(|run| run.id).ok_or_else(|| no_runs(file))
+    runs.into_iter().next().map(|run| run.id).ok_or_else(|| no_runs(location))
 }
 
-fn no_runs(file: &str) -> UsageError {
-    usage_error(format!("no runs in {file}"), Some("run a benchmark with `wharf verify run BENCHMARK`"))
+fn no_runs(location: &StoreLocation) -> UsageError {
+    usage_error(format!("no runs in {location}"), Some("run a benchmark with `wharf verify run BENCHMARK`"))
 }
 
 /// Returns the name of the report. The id comes from the store, which may be foreign, so it must not lead elsewhere.

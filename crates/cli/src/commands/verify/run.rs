@@ -10,9 +10,10 @@ use std::sync::Arc;
 use wharf::agent::models::has_price;
 use wharf::verify::logged::LoggedModels;
 use wharf::verify::recording::Recording;
+use wharf::verify::store::StoreLocation;
 use wharf::verify::{
-    Benchmark, BenchmarkRunner, ModelUnderTest, Plan, PlanInput, RunStore, RunnerParts, Selection, ServerSet,
-    StoreError, ToolSet, ToolSets, VerificationConfig,
+    Benchmark, BenchmarkRunner, ModelUnderTest, Plan, PlanInput, RunnerParts, Selection, ServerSet, StoreError,
+    ToolSet, ToolSets, VerificationConfig,
 };
 
 use super::args::VerifyRun;
@@ -43,7 +44,7 @@ struct Prepared {
     planned: PlannedRun,
     config: VerificationConfig,
     benchmark: String,
-    store_file: std::path::PathBuf,
+    store_location: StoreLocation,
     outputs: Vec<outputs::OutputFile>,
     workbench: Arc<CliWorkbench>,
     redactor: wharf::Redactor,
@@ -60,8 +61,9 @@ pub(super) async fn run(globals: &Globals, args: VerifyRun, logged: Option<Logge
         };
         let end = prepared.planned.execute(globals, interruption).await;
         prepared.workbench.close().await;
-        let Prepared { planned, config, benchmark, store_file, outputs, redactor, keys, .. } = prepared;
-        let finished = Finished { planned: &planned, config: &config, benchmark, store_file, outputs, redactor, keys };
+        let Prepared { planned, config, benchmark, store_location, outputs, redactor, keys, .. } = prepared;
+        let finished =
+            Finished { planned: &planned, config: &config, benchmark, store_location, outputs, redactor, keys };
         let exit = finished.report(globals, &args, end).await;
         let _ = planned.store.close().await;
         exit
@@ -84,10 +86,10 @@ async fn prepare(globals: &Globals, args: &VerifyRun, logged: Option<LoggedModel
     let paths = Paths::find(globals)?;
     // Mistakes are reported before anything is started.
     let outputs = outputs::parse(&args.output)?;
-    let store_file = store::file(args.store.file.as_deref(), &paths)?;
+    let store_location = store::location(args.store.location.as_deref(), &paths)?;
     let benchmark = benchmark_file::read(&args.benchmark)?;
     let config = settings::merged(&args.settings, &paths)?;
-    check_files(args, &config, &outputs, &store_file)?;
+    check_files(args, &config, &outputs, &store_location)?;
     let recording = match &args.replay {
         Some(file) => Some(open_recording(file).await?),
         None => None,
@@ -138,9 +140,11 @@ fn check_files(
     args: &VerifyRun,
     config: &VerificationConfig,
     outputs: &[outputs::OutputFile],
-    store_file: &Path,
+    store_location: &StoreLocation,
 ) -> Result<(), UsageError> {
-    let mut others = vec![("the store", store_file), ("the benchmark", args.benchmark.as_path())];
+    let mut others: Vec<(&str, &Path)> =
+        store::file(store_location).map(|file| ("the store", file)).into_iter().collect();
+    others.push(("the benchmark", &args.benchmark));
     others.extend(config.models_file.as_deref().map(|file| ("the model file", Path::new(file))));
     if let Some(record) = &args.record {
         if let Some((what, _)) = others.iter().find(|(_, other)| outputs::is_same(record, other)) {
@@ -212,8 +216,8 @@ async fn plan(args: &VerifyRun, paths: &Paths, quiet: bool, parts: Parts) -> Res
         selection: &selection,
         is_replay: recording.is_some(),
     };
-    let store_file = store::file(args.store.file.as_deref(), paths)?;
-    let opened: Arc<dyn RunStore> = Arc::new(store::open(&store_file).await?);
+    let store_location = store::location(args.store.location.as_deref(), paths)?;
+    let opened = store::open(&store_location).await?;
     let failed = |error: StoreError| store::failed(&error);
     let settings = run_settings.to_json();
     let wanted = Wanted { benchmark: &benchmark, plan: &plan, settings: &settings };
@@ -249,7 +253,16 @@ async fn plan(args: &VerifyRun, paths: &Paths, quiet: bool, parts: Parts) -> Res
     let options = RunOptions::new(config, settings::lease()?, recording);
     let planned = PlannedRun { store: opened, run, runner: Arc::new(runner), options };
     let outputs = outputs::parse(&args.output)?;
-    Ok(Prepared { planned, config: config.clone(), benchmark: name, store_file, outputs, workbench, redactor, keys })
+    Ok(Prepared {
+        planned,
+        config: config.clone(),
+        benchmark: name,
+        store_location,
+        outputs,
+        workbench,
+        redactor,
+        keys,
+    })
 }
 
 /// Warns about models that a limit of the cost does not count.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::json;
 use wharf::verify::report::{Summary, summarize};
-use wharf::verify::store::{RunState, RunSummary};
+use wharf::verify::store::{RunState, RunSummary, StoreLocation};
 use wharf::verify::{RunStore, StoreError};
 
 use super::args::Status;
@@ -36,24 +36,24 @@ pub(super) async fn run(globals: &Globals, args: &Status) -> Exit {
 
 async fn show(globals: &Globals, args: &Status) -> Result<Exit, UsageError> {
     let paths = Paths::find(globals)?;
-    let file = store::file(args.store.file.as_deref(), &paths)?;
-    if !file.exists() {
+    let location = store::location(args.store.location.as_deref(), &paths)?;
+    if !store::exists(&location) {
         if let Some(run) = &args.run {
-            return Err(usage_error(format!("unknown run `{run}`: {} does not exist", file.display()), None));
+            return Err(usage_error(format!("unknown run `{run}`: {location} does not exist"), None));
         }
         // Looking creates nothing.
         if globals.json {
-            return Ok(term::json(&json!({"version": 1, "store": file, "runs": []})).await);
+            return Ok(term::json(&json!({"version": 1, "store": location.to_string(), "runs": []})).await);
         }
         if !globals.quiet {
-            term::note(&format!("no runs: {} does not exist", file.display()));
+            term::note(&format!("no runs: {location} does not exist"));
         }
         return Ok(Exit::Done);
     }
-    let opened = store::open(&file).await?;
+    let opened = store::open(&location).await?;
     let shown = match &args.run {
-        Some(run) => show_run(globals, &opened, run).await,
-        None => list(globals, &opened, &file).await,
+        Some(run) => show_run(globals, &*opened, run).await,
+        None => list(globals, &*opened, &location).await,
     };
     shown.map_err(|error| store::failed(&error))
 }
@@ -74,14 +74,14 @@ async fn show_run(globals: &Globals, opened: &dyn RunStore, run: &str) -> Result
     Ok(term::out(tables.join("\n\n")).await)
 }
 
-async fn list(globals: &Globals, opened: &dyn RunStore, file: &std::path::Path) -> Result<Exit, StoreError> {
+async fn list(globals: &Globals, opened: &dyn RunStore, location: &StoreLocation) -> Result<Exit, StoreError> {
     let runs = opened.runs().await?;
     if globals.json {
-        return Ok(term::json(&json!({"version": 1, "store": file, "runs": runs})).await);
+        return Ok(term::json(&json!({"version": 1, "store": location.to_string(), "runs": runs})).await);
     }
     if runs.is_empty() {
         if !globals.quiet {
-            term::note(&format!("no runs in {}", file.display()));
+            term::note(&format!("no runs in {location}"));
         }
         return Ok(Exit::Done);
     }

@@ -11,7 +11,8 @@ use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
 use wharf_io::create_private_folder;
 
 use crate::failpoint::{self, Failpoint};
-use crate::store::StoreError;
+use crate::store::sql::connection::reason;
+use crate::store::{StoreError, newer_format};
 
 /// Marks a database as a store of Wharf: "Whrf".
 const APPLICATION_ID: i64 = 0x5768_7266;
@@ -159,21 +160,11 @@ async fn is_current(connection: &mut SqliteConnection) -> Result<bool, String> {
     }
     let supported = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
     if version > supported {
-        return Err(format!(
-            "it was written by a newer version of Wharf (format {version}; this version supports {supported})"
-        ));
+        return Err(newer_format(version, supported));
     }
     Ok(version == supported)
 }
 
 async fn pragma(connection: &mut SqliteConnection, sql: &'static str) -> Result<i64, String> {
     sqlx::query_scalar(sql).fetch_one(connection).await.map_err(|error| reason(&error))
-}
-
-/// Returns the text of an error without the prefix of the driver.
-pub(super) fn reason(error: &sqlx::Error) -> String {
-    match error.as_database_error() {
-        Some(error) => error.message().to_owned(),
-        None => error.to_string(),
-    }
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use wharf::Redactor;
 use wharf::verify::recording::write_recording;
 use wharf::verify::report::{Summary, summarize};
+use wharf::verify::store::StoreLocation;
 use wharf::verify::worker::{UnfinishedTrial, WorkerEnd, WorkerReport};
 use wharf::verify::{BudgetExceeded, StoreError, VerificationConfig};
 
@@ -17,14 +18,14 @@ use crate::term;
 use crate::verification::engine::PlannedRun;
 use crate::verification::key_watch::KeyWatch;
 use crate::verification::outputs::OutputFile;
-use crate::verification::{failures, statistics_table, table};
+use crate::verification::{failures, statistics_table, store, table};
 
 /// A run after its trials were executed.
 pub(super) struct Finished<'a> {
     pub(super) planned: &'a PlannedRun,
     pub(super) config: &'a VerificationConfig,
     pub(super) benchmark: String,
-    pub(super) store_file: PathBuf,
+    pub(super) store_location: StoreLocation,
     pub(super) outputs: Vec<OutputFile>,
     pub(super) redactor: Redactor,
     pub(super) keys: Arc<KeyWatch>,
@@ -38,7 +39,7 @@ struct JsonReport<'a> {
     benchmark: &'a str,
     state: &'static str,
     ok: bool,
-    store: &'a PathBuf,
+    store: String,
     #[serde(flatten)]
     summary: &'a Summary,
     outputs: Vec<&'a PathBuf>,
@@ -82,7 +83,7 @@ impl Finished<'_> {
                 benchmark: &self.benchmark,
                 state: if end == WorkerEnd::Finished { "finished" } else { "stopped" },
                 ok: exit == Exit::Done,
-                store: &self.store_file,
+                store: self.store_location.to_string(),
                 summary: &summary,
                 outputs: written.outputs.clone(),
                 recording: written.recording,
@@ -95,7 +96,7 @@ impl Finished<'_> {
         if !globals.quiet {
             let files = written.outputs.iter().copied().chain(written.recording);
             files.for_each(|file| term::note(&format!("wrote {}", file.display())));
-            term::note(&format!("run {} is stored in {}", self.planned.run, self.store_file.display()));
+            term::note(&format!("run {} is stored in {}", self.planned.run, self.store_location));
             if let Some(command) = &resume {
                 let done: u64 = summary.models.iter().map(|model| model.units).sum();
                 term::note(&format!("stopped after {done} of {} units; resume with:", summary.planned));
@@ -216,7 +217,7 @@ fn report_unfinished(unfinished: &[UnfinishedTrial]) {
 
 /// Returns the command line of this process with `--resume RUN`.
 fn resume_command(run: &str) -> String {
-    let mut words: Vec<String> = std::env::args().collect();
+    let mut words: Vec<String> = std::env::args().map(store::without_password).collect();
     if let Some(program) = words.first_mut() {
         "wharf".clone_into(program);
     }

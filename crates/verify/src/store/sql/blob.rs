@@ -15,7 +15,7 @@ const MAX_INLINE_BYTES: usize = 128 * 1024;
 
 /// Bytes that are ready to be stored.
 #[derive(Debug)]
-pub(super) struct Blob {
+pub(in crate::store) struct Blob {
     pub(super) hash: String,
     pub(super) size: i64,
     pub(super) compressed: Vec<u8>,
@@ -43,7 +43,7 @@ impl Blob {
     }
 }
 
-/// Decompresses a blob. The file may have been changed by anything, so its sizes are not trusted.
+/// Decompresses a blob. Anything may have changed the database, so its sizes are not trusted.
 pub(super) fn decompress(bytes: &[u8]) -> Result<String, StoreError> {
     decompress_within(bytes, MAX_BLOB_BYTES)
 }

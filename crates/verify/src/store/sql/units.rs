@@ -1,6 +1,5 @@
 //! Results of units.
 
-use sqlx::SqliteConnection;
 use wharf_protocol::BoxFuture;
 
 use crate::failpoint::{self, Failpoint};
@@ -9,8 +8,9 @@ use crate::outcome::{UnitResult, Verdict};
 use crate::store::{Lease, StoreError};
 
 use super::blob::Blob;
-use super::failed;
+use super::connection::Connection;
 use super::leases::is_held;
+use super::query::{Dialect, Sql};
 use super::transaction::Transaction;
 use super::writer::Write;
 
@@ -52,11 +52,11 @@ impl FinishUnit {
         })
     }
 
-    async fn is_done(&self, connection: &mut SqliteConnection) -> Result<bool, StoreError> {
-        let sql = "SELECT 1 FROM unit WHERE run = $1 AND id = $2 AND result = $3 AND trace = $4";
-        let select =
-            sqlx::query(sql).bind(&*self.lease.run.0).bind(&self.unit).bind(&self.result.hash).bind(&self.trace.hash);
-        Ok(select.fetch_optional(connection).await.map_err(failed)?.is_some())
+    async fn is_done(&self, connection: &mut Connection<'_>) -> Result<bool, StoreError> {
+        const DONE: Sql = Sql::same("SELECT 1 FROM unit WHERE run = $1 AND id = $2 AND result = $3 AND trace = $4");
+        let done = DONE.query().bind(&*self.lease.run.0).bind(&self.unit);
+        let done = done.bind(&self.result.hash).bind(&self.trace.hash);
+        Ok(connection.row(done).await?.is_some())
     }
 }
 
@@ -86,24 +86,47 @@ impl Write for FinishUnit {
         Some(&self.lease)
     }
 
+    fn blobs(&self) -> Vec<&Blob> {
+        vec![&self.result, &self.trace]
+    }
+
     fn apply<'a>(&'a self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<(), StoreError>> {
-        const FINISH: &str = "UPDATE unit SET verdict = $5, failure_group = $6, failure_category = $7, response = $8, \
-             turns = $9, tool_calls = $10, input_tokens = $11, output_tokens = $12, cost_usd = $13, millis = $14, \
-             result = $15, trace = $16, fence = $4 \
-             WHERE run = $1 AND trial = $2 AND id = $3 AND verdict IS NULL AND EXISTS (SELECT 1 FROM trial \
-             WHERE trial.run = $1 AND trial.id = $2 AND trial.fence = $4 AND trial.state = 'running') RETURNING in_plan; \
-             INSERT INTO blob (hash, size, bytes) SELECT $15, $17, $18 WHERE EXISTS (SELECT 1 FROM unit WHERE run = $1 \
-             AND id = $3 AND fence = $4 AND result = $15) ON CONFLICT (hash) DO NOTHING; \
-             INSERT INTO blob (hash, size, bytes) SELECT $16, $19, $20 WHERE EXISTS (SELECT 1 FROM unit WHERE run = $1 \
-             AND id = $3 AND fence = $4 AND trace = $16) ON CONFLICT (hash) DO NOTHING";
+        macro_rules! set {
+            () => {
+                "UPDATE unit SET verdict = $5, failure_group = $6, failure_category = $7, response = $8, turns = $9, \
+                 tool_calls = $10, input_tokens = $11, output_tokens = $12, cost_usd = $13, millis = $14, result = $15, \
+                 trace = $16, fence = $4 WHERE run = $1 AND trial = $2 AND id = $3 AND verdict IS NULL "
+            };
+        }
+        const FINISH: Sql = Sql {
+            sqlite: concat!(
+                set!(),
+                "AND EXISTS (SELECT 1 FROM trial \
+                 WHERE trial.run = $1 AND trial.id = $2 AND trial.fence = $4 AND trial.state = 'running') \
+                 RETURNING in_plan; \
+                 INSERT INTO blob (hash, size, bytes) SELECT $15, $17, $18 WHERE EXISTS (SELECT 1 FROM unit WHERE run = $1 \
+                 AND id = $3 AND fence = $4 AND result = $15) ON CONFLICT (hash) DO NOTHING; \
+                 INSERT INTO blob (hash, size, bytes) SELECT $16, $19, $20 WHERE EXISTS (SELECT 1 FROM unit WHERE run = $1 \
+                 AND id = $3 AND fence = $4 AND trace = $16) ON CONFLICT (hash) DO NOTHING"
+            ),
+            postgres: concat!(
+                "WITH held AS (SELECT 1 FROM trial WHERE run = $1 AND id = $2 AND fence = $4 AND state = 'running' \
+                 FOR KEY SHARE) ",
+                set!(),
+                "AND EXISTS (SELECT 1 FROM held) RETURNING in_plan"
+            ),
+        };
         Box::pin(async move {
             let columns = &self.columns;
-            let finish = sqlx::query_scalar::<_, bool>(FINISH)
+            let connection = &mut transaction.connection;
+            let verdict = json_name(&self.verdict);
+            let mut finish = FINISH
+                .query()
                 .bind(&*self.lease.run.0)
                 .bind(&*self.lease.trial.0)
                 .bind(&self.unit)
                 .bind(self.lease.fence)
-                .bind(json_name(&self.verdict))
+                .bind(&verdict)
                 .bind(&columns.failure_group)
                 .bind(&columns.failure_category)
                 .bind(&columns.response)
@@ -114,20 +137,22 @@ impl Write for FinishUnit {
                 .bind(columns.cost_usd)
                 .bind(columns.millis)
                 .bind(&self.result.hash)
-                .bind(&self.trace.hash)
-                .bind(self.result.size)
-                .bind(&self.result.compressed)
-                .bind(self.trace.size)
-                .bind(&self.trace.compressed);
-            let finished = finish.fetch_all(&mut *transaction.connection).await.map_err(failed)?;
-            let Some(&is_in_plan) = finished.first() else {
-                if !is_held(transaction.connection, &self.lease).await? {
+                .bind(&self.trace.hash);
+            if connection.dialect() == Dialect::Sqlite {
+                for blob in self.blobs() {
+                    finish = finish.bind(blob.size).bind(&*blob.compressed);
+                }
+            }
+            let finished = connection.rows(finish).await?;
+            let Some(finished) = finished.first() else {
+                if !is_held(connection, &self.lease).await? {
                     return Err(StoreError::LeaseLost);
                 }
-                let is_done = self.is_done(transaction.connection).await?;
+                let is_done = self.is_done(connection).await?;
                 let refused = || StoreError::Failed(format!("unit `{}` is unknown or has another result", self.unit));
                 return if is_done { Ok(()) } else { Err(refused()) };
             };
+            let is_in_plan = finished.int("in_plan")? != 0;
             failpoint::hit(Failpoint::AfterBlobWrite);
             if is_in_plan {
                 transaction.count_verdict(&self.lease.run, self.verdict);
@@ -139,7 +164,7 @@ impl Write for FinishUnit {
     fn is_recorded<'a>(
         &'a self,
         (): &'a (),
-        connection: &'a mut SqliteConnection,
+        connection: &'a mut Connection<'_>,
     ) -> BoxFuture<'a, Result<bool, StoreError>> {
         Box::pin(self.is_done(connection))
     }

@@ -3,10 +3,11 @@
 //! A commit waits for the disk. While it does, new writes queue up; the next commit takes many of them. A write is durable
 //! when it is answered. Intents, which trials wait for, and results of steps, which were paid for, are committed before the
 //! results of units, which follow from them; earlier writes of the same trial are committed with them.
+//!
+//! A transaction that fails because the database is away for a moment is tried again with the same writes.
 
 use std::collections::{HashSet, VecDeque};
 
-use sqlx::{Connection as _, SqliteConnection};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use wharf_protocol::BoxFuture;
@@ -14,8 +15,11 @@ use wharf_protocol::BoxFuture;
 use crate::failpoint::{self, Failpoint};
 use crate::store::{Commit, Lease, StoreError};
 
-use super::failed;
-use super::transaction::Transaction;
+use super::blob::Blob;
+use super::connection::Connection;
+use super::link::{CommitOutcome, Link};
+use super::retries::Retries;
+use super::transaction::{Transaction, Trouble};
 
 /// Queued writes. Callers wait beyond that.
 const QUEUE_SIZE: usize = 1024;
@@ -26,18 +30,23 @@ const MAX_BATCH: usize = 64;
 ///
 /// It may be applied several times, after a rollback. An expected refusal such as [`StoreError::LeaseLost`] is returned
 /// before anything is changed; a [`StoreError::Failed`] rolls the change back.
-pub(super) trait Write: Send + Sync + 'static {
+pub(in crate::store) trait Write: Send + Sync + 'static {
     /// What the caller gets.
     type Output: Send + Sync + 'static;
 
     /// Makes the change.
     fn apply<'a>(&'a self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<Self::Output, StoreError>>;
 
+    /// Returns the blobs of the change.
+    fn blobs(&self) -> Vec<&Blob> {
+        Vec::new()
+    }
+
     /// Returns whether the change is in the database, after a commit whose outcome is unknown.
     fn is_recorded<'a>(
         &'a self,
         output: &'a Self::Output,
-        connection: &'a mut SqliteConnection,
+        connection: &'a mut Connection<'_>,
     ) -> BoxFuture<'a, Result<bool, StoreError>> {
         let _ = (output, connection);
         Box::pin(async { Ok(false) })
@@ -70,11 +79,13 @@ trait AnyQueued: Send {
 
     fn is_urgent(&self) -> bool;
 
-    /// Applies the write. Returns whether the transaction must be rolled back.
-    fn apply<'a>(&'a mut self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, bool>;
+    fn blobs(&self) -> Vec<&Blob>;
+
+    /// Applies the write. Returns the error for which the transaction must be rolled back.
+    fn apply<'a>(&'a mut self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Replaces the outcome by an error unless the write is in the database.
-    fn confirm<'a>(&'a mut self, error: &'a StoreError, connection: &'a mut SqliteConnection) -> BoxFuture<'a, ()>;
+    fn confirm<'a>(&'a mut self, error: &'a StoreError, connection: &'a mut Connection<'_>) -> BoxFuture<'a, ()>;
 
     /// Replaces the outcome by an error.
     fn fail(&mut self, error: &StoreError);
@@ -92,16 +103,23 @@ impl<W: Write> AnyQueued for Queued<W> {
         self.write.is_urgent()
     }
 
-    fn apply<'a>(&'a mut self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, bool> {
+    fn blobs(&self) -> Vec<&Blob> {
+        self.write.blobs()
+    }
+
+    fn apply<'a>(&'a mut self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let outcome = self.write.apply(transaction).await;
-            let must_roll_back = matches!(outcome, Err(StoreError::Failed(_)));
+            let rolls_back = match &outcome {
+                Err(error @ StoreError::Failed(_)) => Err(error.clone()),
+                _ => Ok(()),
+            };
             self.outcome = Some(outcome);
-            must_roll_back
+            rolls_back
         })
     }
 
-    fn confirm<'a>(&'a mut self, error: &'a StoreError, connection: &'a mut SqliteConnection) -> BoxFuture<'a, ()> {
+    fn confirm<'a>(&'a mut self, error: &'a StoreError, connection: &'a mut Connection<'_>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             if let Some(Ok(output)) = &self.outcome
                 && !matches!(self.write.is_recorded(output, connection).await, Ok(true))
@@ -128,28 +146,28 @@ enum Command {
 }
 
 /// The handle of the writer. Dropping it ends the task; writes that are not committed by then are lost.
-pub(super) struct Writer {
+pub(in crate::store) struct Writer {
     queue: mpsc::Sender<Command>,
     _task: JoinSet<()>,
 }
 
 impl Writer {
     /// Starts the task on the current runtime.
-    pub(super) fn start(connection: SqliteConnection) -> Self {
+    pub(in crate::store) fn start(link: Box<dyn Link>) -> Self {
         let (queue, commands) = mpsc::channel(QUEUE_SIZE);
         let mut task = JoinSet::new();
-        task.spawn(run(connection, commands));
+        task.spawn(run(link, commands));
         Self { queue, _task: task }
     }
 
     /// Commits a write.
-    pub(super) async fn commit<W: Write>(&self, write: W) -> Result<W::Output, StoreError> {
+    pub(in crate::store) async fn commit<W: Write>(&self, write: W) -> Result<W::Output, StoreError> {
         let answer = self.enqueue(write).await?;
         answer.await.unwrap_or_else(|_| Err(closed()))
     }
 
     /// Queues a write.
-    pub(super) async fn queue<W: Write<Output = ()>>(&self, write: W) -> Result<Commit, StoreError> {
+    pub(in crate::store) async fn queue<W: Write<Output = ()>>(&self, write: W) -> Result<Commit, StoreError> {
         let answer = self.enqueue(write).await?;
         Ok(Box::pin(async { answer.await.unwrap_or_else(|_| Err(closed())) }))
     }
@@ -165,7 +183,7 @@ impl Writer {
     }
 
     /// Commits what is queued, and closes the connection.
-    pub(super) async fn close(&self) {
+    pub(in crate::store) async fn close(&self) {
         let (reply, closed) = oneshot::channel();
         if self.queue.send(Command::Close(reply)).await.is_ok() {
             let _ = closed.await;
@@ -177,7 +195,7 @@ fn closed() -> StoreError {
     StoreError::Failed("it is closed".to_owned())
 }
 
-async fn run(mut connection: SqliteConnection, mut commands: mpsc::Receiver<Command>) {
+async fn run(mut link: Box<dyn Link>, mut commands: mpsc::Receiver<Command>) {
     let mut received = Vec::with_capacity(QUEUE_SIZE);
     let mut waiting: VecDeque<Box<dyn AnyQueued>> = VecDeque::new();
     let mut closing = None;
@@ -201,13 +219,13 @@ async fn run(mut connection: SqliteConnection, mut commands: mpsc::Receiver<Comm
             }
         }
         let mut batch = next_batch(&mut waiting);
-        commit(&mut connection, &mut batch).await;
+        commit(&mut *link, &mut batch).await;
         for write in batch {
             write.answer();
         }
     }
     if let Some(reply) = closing {
-        let _ = connection.close().await;
+        link.close().await;
         let _ = reply.send(());
     }
 }
@@ -236,52 +254,93 @@ fn next_batch(waiting: &mut VecDeque<Box<dyn AnyQueued>>) -> Vec<Box<dyn AnyQueu
     batch
 }
 
+/// What one attempt to commit a batch led to.
+enum Attempt {
+    /// All writes have their final outcome.
+    Done,
+    /// One of several writes failed.
+    Split,
+    /// Nothing was committed, and the next attempt may succeed.
+    Retry(StoreError),
+}
+
 /// Commits a batch. If one of its writes fails, each of them gets a transaction of its own: the others succeed.
-async fn commit(connection: &mut SqliteConnection, batch: &mut [Box<dyn AnyQueued>]) {
-    if batch.is_empty() || transaction(connection, batch).await || batch.len() == 1 {
+async fn commit(link: &mut dyn Link, batch: &mut [Box<dyn AnyQueued>]) {
+    if batch.is_empty() {
         return;
     }
-    for write in batch {
-        transaction(connection, std::slice::from_mut(write)).await;
+    let mut retries = Retries::within(link.retry_time());
+    loop {
+        match attempt(link, batch).await {
+            Attempt::Done => return,
+            Attempt::Split => {
+                for write in batch {
+                    Box::pin(commit(link, std::slice::from_mut(write))).await;
+                }
+                return;
+            }
+            Attempt::Retry(error) => {
+                tracing::debug!(%error, "a transaction is tried again");
+                if !retries.wait().await {
+                    return fail_all(batch, &link.describe(error));
+                }
+            }
+        }
     }
 }
 
-/// Applies writes in one transaction. Returns whether all have their final outcome.
-async fn transaction(connection: &mut SqliteConnection, batch: &mut [Box<dyn AnyQueued>]) -> bool {
-    let mut error = execute(connection, "BEGIN IMMEDIATE").await.err();
-    if let Some(error) = &error {
-        for write in batch {
-            write.fail(error);
-        }
-        return true;
+/// Applies writes in one transaction.
+async fn attempt(link: &mut dyn Link, batch: &mut [Box<dyn AnyQueued>]) -> Attempt {
+    let mut is_refused = false;
+    if let Err(Trouble { error, fault }) = apply(link, batch, &mut is_refused).await {
+        link.roll_back(fault).await;
+        return match fault {
+            Some(_) => Attempt::Retry(error),
+            None if is_refused && batch.len() > 1 => Attempt::Split,
+            None => {
+                fail_all(batch, &error);
+                Attempt::Done
+            }
+        };
     }
-    let mut transaction = Transaction::new(connection);
-    for write in batch.iter_mut() {
-        if write.apply(&mut transaction).await {
-            // Some errors end the transaction by themselves, so this one may fail.
-            let _ = execute(connection, "ROLLBACK").await;
-            return batch.len() == 1;
-        }
-    }
-    error = transaction.write_counters().await.err();
-    if error.is_none() {
-        error = execute(connection, "COMMIT").await.err();
-    }
+    let mut error = link.commit().await.err();
     if failpoint::hit(Failpoint::AfterCommit) {
         error = Some(StoreError::Failed("the outcome of the commit is unknown".to_owned()));
     }
-    if let Some(error) = error {
-        let _ = execute(connection, "ROLLBACK").await;
-        for write in batch.iter_mut() {
-            write.confirm(&error, connection).await;
+    let Some(error) = error else { return Attempt::Done };
+    match link.look_up().await {
+        CommitOutcome::Committed => {}
+        CommitOutcome::RolledBack => return Attempt::Retry(error),
+        CommitOutcome::InRows(mut connection) => {
+            for write in batch.iter_mut() {
+                write.confirm(&error, &mut connection).await;
+            }
         }
+        CommitOutcome::Unknown => fail_all(batch, &link.describe(error)),
     }
-    true
+    Attempt::Done
 }
 
-async fn execute(connection: &mut SqliteConnection, sql: &'static str) -> Result<(), StoreError> {
-    sqlx::query(sql).execute(connection).await.map_err(failed)?;
-    Ok(())
+/// Begins a transaction and makes all changes. Sets `is_refused` if one of the writes failed by itself.
+async fn apply(link: &mut dyn Link, batch: &mut [Box<dyn AnyQueued>], is_refused: &mut bool) -> Result<(), Trouble> {
+    let mut transaction = link.begin().await?;
+    let blobs = batch.iter().flat_map(|write| write.blobs()).collect();
+    let stored = transaction.store_blobs(blobs).await;
+    stored.map_err(|error| transaction.trouble(error))?;
+    for write in batch.iter_mut() {
+        if let Err(error) = write.apply(&mut transaction).await {
+            *is_refused = true;
+            return Err(transaction.trouble(error));
+        }
+    }
+    let finished = transaction.finish().await;
+    finished.map_err(|error| transaction.trouble(error))
+}
+
+fn fail_all(batch: &mut [Box<dyn AnyQueued>], error: &StoreError) {
+    for write in batch {
+        write.fail(error);
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use sqlx::SqliteConnection;
 use wharf_protocol::Usage;
 
 use crate::failpoint::{self, Failpoint};
@@ -12,17 +11,33 @@ use crate::ids::RunId;
 use crate::outcome::Verdict;
 use crate::store::StoreError;
 
-use super::failed;
+use super::blob::Blob;
+use super::connection::{Connection, Fault};
+use super::query::Sql;
 
 /// Tokens of one step that count at most. A provider may report any number, and totals must not overflow.
 const MAX_STEP_TOKENS: u64 = 1_000_000_000_000;
 /// The cost of one step that counts at most, in US dollars.
 const MAX_STEP_COST_USD: f64 = 1_000.0;
 
+/// Rows with counters of each run in PostgreSQL. A row stays locked until the transaction that changes it is durable, so
+/// with one row all workers would wait for each other. Each writer has one of these, at random.
+pub(in crate::store) const COUNTER_ROWS: i64 = 16;
+
 /// A transaction that is not committed yet.
-pub(super) struct Transaction<'c> {
-    pub(super) connection: &'c mut SqliteConnection,
+pub(in crate::store) struct Transaction<'c> {
+    pub(in crate::store) connection: Connection<'c>,
+    /// The counters that it changes, of [`COUNTER_ROWS`].
+    counter_row: i64,
     added: BTreeMap<RunId, Counters>,
+    offers_trials: bool,
+}
+
+/// Why a transaction failed.
+pub(in crate::store) struct Trouble {
+    pub(in crate::store) error: StoreError,
+    /// Why it may pass.
+    pub(in crate::store) fault: Option<Fault>,
 }
 
 /// What is added to the counters of a run.
@@ -41,8 +56,29 @@ struct Counters {
 }
 
 impl<'c> Transaction<'c> {
-    pub(super) fn new(connection: &'c mut SqliteConnection) -> Self {
-        Self { connection, added: BTreeMap::new() }
+    pub(in crate::store) fn new(connection: Connection<'c>, counter_row: i64) -> Self {
+        Self { connection, counter_row, added: BTreeMap::new(), offers_trials: false }
+    }
+
+    /// Returns an error with the reason why it may pass.
+    pub(super) fn trouble(&self, error: StoreError) -> Trouble {
+        Trouble { error, fault: self.connection.fault() }
+    }
+
+    /// Stores the blobs of all writes, where one statement can. Otherwise each write stores its own.
+    pub(super) async fn store_blobs(&mut self, blobs: Vec<&Blob>) -> Result<(), StoreError> {
+        #[cfg(feature = "postgres")]
+        if !blobs.is_empty() {
+            self.connection.store_blobs(blobs).await?;
+        }
+        #[cfg(not(feature = "postgres"))]
+        drop(blobs);
+        Ok(())
+    }
+
+    /// Notes that a worker without trials may find some after the commit.
+    pub(super) fn offer_trials(&mut self) {
+        self.offers_trials = true;
     }
 
     /// Counts the result of a unit in the plan.
@@ -75,16 +111,39 @@ impl<'c> Transaction<'c> {
         self.added.entry(run.clone()).or_default()
     }
 
+    /// Writes what belongs to the whole transaction, before its commit.
+    pub(super) async fn finish(&mut self) -> Result<(), StoreError> {
+        // The payload tells stores in the same database apart.
+        #[cfg(feature = "postgres")]
+        if self.offers_trials && self.connection.dialect() == super::query::Dialect::Postgres {
+            let notify = Sql::same("SELECT pg_notify('wharf_trials', current_schema())");
+            self.connection.execute(notify.query()).await?;
+        }
+        self.write_counters().await
+    }
+
     /// Writes what was counted so far.
     pub(super) async fn write_counters(&mut self) -> Result<(), StoreError> {
-        const ADD: &str = "UPDATE run SET passed = passed + $2, failed = failed + $3, invalid = invalid + $4, \
-             indeterminate = indeterminate + $5, input_tokens = input_tokens + $6, output_tokens = output_tokens + $7, \
-             cache_read_tokens = cache_read_tokens + $8, cache_write_tokens = cache_write_tokens + $9, \
-             reasoning_tokens = reasoning_tokens + $10, \
-             cost_nanos = CASE WHEN $11 IS NULL THEN cost_nanos ELSE COALESCE(cost_nanos, 0) + $11 END WHERE id = $1";
+        macro_rules! add {
+            ($table:literal, $row:literal) => {
+                concat!(
+                    "UPDATE ",
+                    $table,
+                    " SET passed = passed + $2, failed = failed + $3, invalid = invalid + $4, \
+                     indeterminate = indeterminate + $5, input_tokens = input_tokens + $6, \
+                     output_tokens = output_tokens + $7, cache_read_tokens = cache_read_tokens + $8, \
+                     cache_write_tokens = cache_write_tokens + $9, reasoning_tokens = reasoning_tokens + $10, \
+                     cost_nanos = CASE WHEN $11 IS NULL THEN cost_nanos ELSE COALESCE(cost_nanos, 0) + $11 END WHERE ",
+                    $row
+                )
+            };
+        }
+        const ADD: Sql =
+            Sql { sqlite: add!("run", "id = $1"), postgres: add!("run_counter", "run = $1 AND number = $12") };
         for (run, counters) in std::mem::take(&mut self.added) {
             failpoint::hit(Failpoint::BeforeCounters);
-            let add = sqlx::query(ADD)
+            let add = ADD
+                .query()
                 .bind(&*run.0)
                 .bind(counters.passed)
                 .bind(counters.failed)
@@ -95,8 +154,9 @@ impl<'c> Transaction<'c> {
                 .bind(counters.cache_read_tokens)
                 .bind(counters.cache_write_tokens)
                 .bind(counters.reasoning_tokens)
-                .bind(counters.cost_nanos);
-            add.execute(&mut *self.connection).await.map_err(failed)?;
+                .bind(counters.cost_nanos)
+                .bind(self.counter_row);
+            self.connection.execute(add).await?;
         }
         Ok(())
     }
