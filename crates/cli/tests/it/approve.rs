@@ -225,20 +225,3 @@ fn an_invalid_approvals_file_approves_nothing_and_is_not_modified() {
     assert_eq!(person.run(&["approve", "demo", "-y"]).code, 2);
     assert_eq!(person.read("home/.local/state/wharf/approvals.json"), "nonsense");
 }
-
-#[test]
-fn what_is_typed_before_a_question_does_not_approve_a_server() {
-    let person = Person::new();
-    let person =
-        ["a", "b"].into_iter().fold(person, |person, name| person.with(PROJECT, name, &json!({"command": name})));
-    let mut script = on_terminal(&format!("{} approve a b", env!("CARGO_BIN_EXE_wharf")));
-    script.env("HOME", person.path("home")).current_dir(person.path("project"));
-    let mut terminal = Terminal::start(script);
-    terminal.wait_for("[q]uit: ");
-    // The second line is there before the second question.
-    terminal.write("y\ny\n");
-    terminal.answer("Approve? [y/N] ", "n");
-    let (_, shown) = terminal.finish();
-    let listed = person.run(&["list", "--no-connect"]).out;
-    assert_eq!(listed.matches("needs approval").count(), 1, "{listed}\n{shown}");
-}
