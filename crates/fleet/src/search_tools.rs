@@ -21,7 +21,7 @@ const MAX_LIMIT: usize = 20;
 const BRIEF_CHARS: usize = 200;
 /// How many servers the description names.
 const MAX_SERVERS: usize = 60;
-/// How many bytes of a query are used.
+/// How many characters of a query are used.
 const MAX_QUERY: usize = 2_000;
 
 /// Adds the tool to catalogs.
@@ -102,8 +102,8 @@ fn servers(catalog: &Catalog) -> String {
 }
 
 impl SearchableCatalog {
-    async fn search(self: Arc<Self>, mut query: String, limit: usize) -> Result<ToolOutput, String> {
-        query.truncate(query.floor_char_boundary(MAX_QUERY));
+    async fn search(self: Arc<Self>, query: String, limit: usize) -> Result<ToolOutput, String> {
+        let query = cut(&query, MAX_QUERY).unwrap_or(query);
         let index = Arc::clone(self.index.get_or_try_init(|| self.build()).await?);
         let found = index.search(&query, limit);
         let entries: Vec<&Arc<Entry>> = found.iter().filter_map(|at| self.servers_tools().nth(*at)).collect();

@@ -166,10 +166,7 @@ fn collect(tool: &SearchableTool<'_>, words: &mut HashMap<String, f32>) {
 
 /// Splits a text after about this many bytes, at the end of a word.
 fn split_at(text: &str, bytes: usize) -> (&str, &str) {
-    if text.len() <= bytes {
-        return (text, "");
-    }
-    let bytes = text.floor_char_boundary(bytes);
-    let end = text[bytes..].find(char::is_whitespace).map_or(text.len(), |rest| bytes + rest);
+    let spaces = text.char_indices().filter(|(_, letter)| letter.is_whitespace());
+    let end = spaces.map(|(index, _)| index).find(|index| *index >= bytes).unwrap_or(text.len());
     text.split_at(end)
 }

@@ -96,9 +96,7 @@ pub(super) fn for_each_stem(text: &str, mut each: impl FnMut(String)) {
         word.clear();
     };
     while let Some(letter) = letters.next() {
-        if !letter.is_alphanumeric() {
-            end(&mut word);
-        } else {
+        if letter.is_alphanumeric() {
             let was_small = before.is_some_and(|before| before.is_lowercase() || before.is_numeric());
             let mut begins_word = || letters.peek().is_some_and(|next| next.is_lowercase());
             let was_capital = before.is_some_and(char::is_uppercase);
@@ -106,6 +104,8 @@ pub(super) fn for_each_stem(text: &str, mut each: impl FnMut(String)) {
                 end(&mut word);
             }
             word.extend(letter.to_lowercase());
+        } else {
+            end(&mut word);
         }
         before = Some(letter);
     }

@@ -255,9 +255,8 @@ fn bindings(settings: &Settings, names: &ToolNames<'_>) -> Option<Arc<Map<String
 fn loading(setting: &AlwaysLoad, names: &ToolNames<'_>, is_requested: bool) -> ToolLoading {
     match setting {
         AlwaysLoad::All => ToolLoading::Always,
-        AlwaysLoad::None => ToolLoading::Deferred,
         AlwaysLoad::Tools(patterns) if patterns.iter().any(|pattern| pattern.fits_tool(names)) => ToolLoading::Always,
         AlwaysLoad::AsRequested | AlwaysLoad::Tools(_) if is_requested => ToolLoading::Requested,
-        AlwaysLoad::AsRequested | AlwaysLoad::Tools(_) => ToolLoading::Deferred,
+        AlwaysLoad::AsRequested | AlwaysLoad::Tools(_) | AlwaysLoad::None => ToolLoading::Deferred,
     }
 }

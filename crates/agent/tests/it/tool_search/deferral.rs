@@ -57,17 +57,17 @@ fn source() -> Arc<dyn ToolSource> {
     Arc::new(move || Arc::clone(&tools))
 }
 
-fn search(id: &str, names: &[&str]) -> Result<ModelResponse, ModelError> {
+fn search(id: &str, names: &[&str]) -> ModelResponse {
     let tools: Vec<_> = names.iter().map(|name| json!({"name": name})).collect();
-    Ok(answer("", &[("search_tools", id, json!({"find": tools}))]))
+    answer("", &[("search_tools", id, json!({"find": tools}))])
 }
 
 /// Searches, calls what was found, searches again, calls a tool by its name without a search, and answers.
 fn script() -> Vec<Result<ModelResponse, ModelError>> {
     vec![
-        search("s1", &["t50", "t51"]),
+        Ok(search("s1", &["t50", "t51"])),
         Ok(answer("", &[("t50", "c1", json!({}))])),
-        search("s2", &["t51", "t60", "no_such_tool"]),
+        Ok(search("s2", &["t51", "t60", "no_such_tool"])),
         Ok(answer("", &[("t70", "c2", json!({}))])),
         Ok(answer("done", &[])),
     ]
