@@ -89,6 +89,33 @@ pub(crate) async fn finishing<F: Future<Output = Exit>>(
     Exit::Interrupted
 }
 
+/// Like [`finishing`], for a worker that others replace: an interruption is how it ends, so its exit code counts.
+pub(crate) async fn draining<F: Future<Output = Exit>>(
+    message: &str,
+    work: impl FnOnce(watch::Receiver<Interruption>) -> F,
+) -> Exit {
+    let mut interruptions = Interruptions::new();
+    let (stop, stopped) = watch::channel(Interruption::None);
+    let work = work(stopped);
+    tokio::pin!(work);
+    tokio::select! {
+        exit = &mut work => return exit,
+        () = interruptions.next() => {}
+    }
+    term::note(message);
+    stop.send_replace(Interruption::Once);
+    tokio::select! {
+        exit = &mut work => return exit,
+        () = interruptions.next() => {}
+    }
+    stop.send_replace(Interruption::Twice);
+    tokio::select! {
+        _ = tokio::time::timeout(CLOSE_TIMEOUT, work) => {}
+        () = interruptions.next() => {}
+    }
+    Exit::Interrupted
+}
+
 /// Signals that the work shall stop.
 #[derive(Clone)]
 pub(crate) struct Stopped(watch::Receiver<bool>);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use wharf_agent::middleware::{ConcurrencyLimit, Middleware};
 use wharf_agent::models::ModelConfig;
@@ -39,7 +39,7 @@ pub struct Judge {
 }
 
 /// The settings of a model that can change its answers. They contain no secrets and are a part of the ids.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelSettings {
     /// Name of the interface, for example `anthropic`.
     pub interface: String,
@@ -66,7 +66,7 @@ pub struct ModelSettings {
     /// Whether tools are described in the prompt.
     pub emulate_tools: bool,
     /// The MCP keys of the model file, as written: `mcp_urls_dict`, `mcp_tool_filter` and others.
-    #[serde(skip_serializing_if = "Map::is_empty")]
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub mcp_keys: Map<String, Value>,
 }
 

@@ -5,6 +5,7 @@
 //! [`StoreError::LeaseLost`] and change nothing.
 
 mod location;
+mod operations;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod result_pages;
@@ -26,6 +27,7 @@ use crate::step::{StepRequest, StepResult, StepStart};
 
 pub use crate::step::{RecordedStep, Recovery};
 pub use location::{InvalidLocation, PostgresUrl, StoreLocation, open_store};
+pub use operations::{Lack, RunActivity, WorkerRecord, WorkerStatus};
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use result_pages::ResultPages;
@@ -75,6 +77,10 @@ pub enum RunState {
     Running,
     /// The user, a budget or a failure of the store ended it early. It can be resumed.
     Stopped,
+    /// No worker claims its trials until it is resumed. Trials in flight finish.
+    Paused,
+    /// As paused, and trials in flight are dropped.
+    Canceled,
     /// Every unit has a result.
     Finished,
 }
@@ -193,12 +199,19 @@ pub trait RunStore: Send + Sync {
     /// Sets the state of a run.
     fn set_state<'a>(&'a self, run: &'a RunId, state: RunState) -> BoxFuture<'a, Result<(), StoreError>>;
 
+    /// Returns the state of a run.
+    fn state<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Result<RunState, StoreError>>;
+
+    /// Sets the order of a run among those that workers serve: the higher number goes first.
+    fn set_priority<'a>(&'a self, run: &'a RunId, priority: i64) -> BoxFuture<'a, Result<(), StoreError>>;
+
     /// Makes units run again that no worker is running. Removes their results, and for [`Rerun::Verdict`] also what their
     /// trials have on record. What was spent stays in the totals. Returns the number of units.
     fn rerun<'a>(&'a self, run: &'a RunId, which: &'a Rerun) -> BoxFuture<'a, Result<u64, StoreError>>;
 
     /// Claims trials that have open units and no valid lease, in the order of the plan. A worker does not claim what it
-    /// already holds, even if it was too slow to renew it.
+    /// already holds, even if it was too slow to renew it, nor what it lacks something for. Nothing is claimed of runs that
+    /// are paused or canceled, or that have another result format.
     fn claim<'a>(&'a self, claim: &'a Claim<'a>) -> BoxFuture<'a, Result<Vec<ClaimedTrial>, StoreError>>;
 
     /// Extends all leases of a worker. Returns those that it still holds.
@@ -245,6 +258,35 @@ pub trait RunStore: Send + Sync {
     /// Returns the steps of a trial and its units that have a result, in the order in which they began: what a replay
     /// needs to get the same results. Of several attempts it is the last one.
     fn steps<'a>(&'a self, run: &'a RunId, trial: &'a TrialId) -> BoxFuture<'a, Result<Vec<RecordedStep>, StoreError>>;
+
+    /// Registers a worker, or renews its registration: its heartbeat, by the clock of the store.
+    fn register<'a>(&'a self, worker: &'a WorkerRecord) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Removes a worker, and those that have been silent for a day.
+    fn unregister<'a>(&'a self, worker: &'a str) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Replaces what a worker lacks for a run. Its claims leave those trials to other workers.
+    fn set_lacks<'a>(
+        &'a self,
+        worker: &'a str,
+        run: &'a RunId,
+        lacks: Vec<Lack>,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Returns the registered workers, the living ones first.
+    fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerStatus>, StoreError>>;
+
+    /// Returns the running runs with trials that a worker can claim now: by priority, then the oldest first.
+    fn claimable_runs<'a>(&'a self, worker: &'a str) -> BoxFuture<'a, Result<Vec<RunId>, StoreError>>;
+
+    /// Returns what happens in a run.
+    fn activity<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Result<RunActivity, StoreError>>;
+
+    /// Deletes a run with its results and steps. Contents stay until [`RunStore::delete_unreferenced`].
+    fn delete_run<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Deletes contents that no run refers to. Returns how many.
+    fn delete_unreferenced(&self) -> BoxFuture<'_, Result<u64, StoreError>>;
 
     /// Returns a signal that changes when a worker without trials may find some: a plan was set, or trials were handed back.
     /// It is only a hint, beside a poll: signals get lost. Stores without one return nothing.

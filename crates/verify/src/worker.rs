@@ -16,7 +16,7 @@ use crate::journal::{Journal, JournalError};
 use crate::plan::Trial;
 use crate::recording::Recording;
 use crate::step::Recovery;
-use crate::store::{Progress, RunStore, StoreError};
+use crate::store::{Progress, RunStore, StoreError, WorkerRecord};
 
 pub use observed::{WorkerEvent, WorkerEventKind};
 
@@ -64,6 +64,20 @@ pub struct WorkerOptions {
     pub budget: Budget,
     /// Answers every step, instead of executing it.
     pub replay: Option<Arc<Recording>>,
+    /// Whether the worker shares the run with others that end it.
+    pub role: WorkerRole,
+    /// How the worker is registered with each heartbeat.
+    pub record: Option<WorkerRecord>,
+}
+
+/// What a worker is to its run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WorkerRole {
+    /// It waits until the run is finished, and stops the run when it stops and no other worker has trials.
+    #[default]
+    Coordinator,
+    /// It leaves when it can claim nothing, and lets the run go on without it.
+    Helper,
 }
 
 /// Whether a worker is asked to stop.
@@ -85,6 +99,12 @@ pub enum WorkerEnd {
     Finished,
     /// It was asked to stop.
     Stopped,
+    /// The run was paused.
+    Paused,
+    /// The run was canceled.
+    Canceled,
+    /// Nothing is left that it can claim. Others have the rest.
+    Idle,
     /// A budget is used up.
     Budget(BudgetExceeded),
     /// The store failed. Nothing was executed after that.
@@ -139,6 +159,8 @@ impl WorkerOptions {
             recovery: Recovery::default(),
             budget: Budget::default(),
             replay: None,
+            role: WorkerRole::default(),
+            record: None,
         }
     }
 }

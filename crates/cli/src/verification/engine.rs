@@ -16,13 +16,15 @@ use wharf::verify::{
 
 use super::display::RunDisplay;
 use super::participants::Participants;
+use super::shared_run::{self, settings_without_entries};
+use super::worker_record;
 use crate::globals::Globals;
 use crate::interrupt::Interruption;
 
 /// How long a process that was killed holds its trials.
 pub(crate) const DEFAULT_LEASE: Duration = Duration::from_secs(60);
 /// How often a lease is renewed before it would end.
-const HEARTBEATS_PER_LEASE: u32 = 6;
+pub(crate) const HEARTBEATS_PER_LEASE: u32 = 6;
 
 /// A run that is ready to be executed.
 pub(crate) struct PlannedRun {
@@ -71,16 +73,22 @@ pub(crate) struct RunSettings<'a> {
     pub(crate) selection: &'a Selection,
     /// Whether the run is the replay of a recording.
     pub(crate) is_replay: bool,
+    /// Whether workers on other machines can run it.
+    pub(crate) is_shared: bool,
 }
 
 impl RunSettings<'_> {
     /// Returns the settings as JSON, without secrets.
     pub(crate) fn to_json(&self) -> Value {
         let Participants { models, judges, embedding, redactor } = self.participants;
-        let models: Vec<Value> =
-            models.iter().map(|model| json!({"label": model.label, "settings": model.settings})).collect();
-        let judges: Vec<Value> =
-            judges.iter().map(|judge| json!({"label": judge.label, "settings": judge.settings})).collect();
+        let models: Vec<Value> = models
+            .iter()
+            .map(|model| json!({"label": model.label, "settings": settings_without_entries(&model.settings)}))
+            .collect();
+        let judges: Vec<Value> = judges
+            .iter()
+            .map(|judge| json!({"label": judge.label, "settings": settings_without_entries(&judge.settings)}))
+            .collect();
         let settings = json!({
             "benchmark": BenchmarkText::from(self.benchmark),
             "config": self.config,
@@ -93,6 +101,7 @@ impl RunSettings<'_> {
             "judges": judges,
             "embedding": embedding.as_ref().map(|of| format!("{}:{}", of.embedder.interface(), of.embedder.name())),
             "tool_sets": self.tool_sets,
+            "work": self.is_shared.then(|| shared_run::record(self.benchmark, &self.participants.models)),
         });
         let text = redactor.redact_json(&settings.to_string()).into_owned();
         serde_json::from_str(&text).unwrap_or_default()
@@ -106,14 +115,25 @@ pub(crate) async fn create(
     settings: Value,
     plan: Plan,
 ) -> Result<RunId, StoreError> {
-    let run = NewRun { id: new_id(), benchmark: benchmark.to_owned(), settings };
+    create_as(new_id(), store, benchmark, settings, plan).await
+}
+
+/// Creates a run with an id, or joins the equal one that another process has created.
+pub(crate) async fn create_as(
+    id: RunId,
+    store: &dyn RunStore,
+    benchmark: &str,
+    settings: Value,
+    plan: Plan,
+) -> Result<RunId, StoreError> {
+    let run = NewRun { id, benchmark: benchmark.to_owned(), settings };
     store.create_run(&run).await?;
     store.set_plan(&run.id, Arc::new(plan)).await?;
     Ok(run.id)
 }
 
 /// Returns a new id: the time, and a part that differs between processes.
-fn new_id() -> RunId {
+pub(crate) fn new_id() -> RunId {
     use sha2::{Digest as _, Sha256};
     let now = chrono::Utc::now();
     let unique = format!("{} {}", now.timestamp_nanos_opt().unwrap_or_default(), std::process::id());
@@ -131,6 +151,7 @@ impl PlannedRun {
         let (stop, stopped) = watch::channel(Stop::No);
         let RunOptions { concurrency, recovery, budget, lease, recording } = &self.options;
         let worker = format!("{}-{}", self.run, new_id());
+        let record = worker_record::of_this_process(worker.clone(), *concurrency, Some(self.run.clone()));
         let options = WorkerOptions {
             in_flight: *concurrency,
             recovery: *recovery,
@@ -138,6 +159,7 @@ impl PlannedRun {
             replay: recording.clone(),
             lease: *lease,
             heartbeat: *lease / HEARTBEATS_PER_LEASE,
+            record: Some(record.clone()),
             ..WorkerOptions::new(self.run.clone(), worker)
         };
         let worker = Worker::new(Arc::clone(&self.store), Arc::clone(&self.runner) as _, options, stopped);
@@ -159,6 +181,7 @@ impl PlannedRun {
             never = forward => match never {},
         };
         drop(display);
+        let _ = self.store.unregister(&record.id).await;
         self.runner.close().await;
         report
     }

@@ -38,10 +38,10 @@ pub(crate) enum Availability {
 }
 
 /// A model by its name.
-struct Named {
+pub(super) struct Named {
     label: String,
-    model: Arc<dyn Model>,
-    settings: ModelSettings,
+    pub(super) model: Arc<dyn Model>,
+    pub(super) settings: ModelSettings,
 }
 
 /// Creates the models.
@@ -88,7 +88,11 @@ impl ModelFactory<'_> {
     }
 
     /// Creates the embedding model of the settings.
-    fn embedding(&self, file: Option<&Path>, configs: &[ModelConfig]) -> Result<Option<EmbeddingModel>, UsageError> {
+    pub(super) fn embedding(
+        &self,
+        file: Option<&Path>,
+        configs: &[ModelConfig],
+    ) -> Result<Option<EmbeddingModel>, UsageError> {
         let Some(name) = &self.config.embedding_check_model else { return Ok(None) };
         let config = configs.iter().find(|config| has_name(config, name));
         let spec: ModelSpec = match config {
@@ -124,7 +128,7 @@ impl ModelFactory<'_> {
         Ok(names)
     }
 
-    async fn named(
+    pub(super) async fn named(
         &self,
         name: Option<&str>,
         file: Option<&Path>,
@@ -174,7 +178,7 @@ impl ModelFactory<'_> {
     }
 
     /// Returns the limits of concurrent requests, by interface.
-    fn provider_limits(&self) -> BTreeMap<String, ConcurrencyLimit> {
+    pub(super) fn provider_limits(&self) -> BTreeMap<String, ConcurrencyLimit> {
         let limits = self.config.provider_limits.iter().flatten();
         limits.map(|(name, limit)| (name.clone(), ConcurrencyLimit::new(*limit as usize))).collect()
     }

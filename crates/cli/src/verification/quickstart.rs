@@ -82,6 +82,7 @@ async fn run_in(globals: &Globals, folder: &Path) -> Result<Quickstart, UsageErr
         replicates: 1,
         selection: &Selection::default(),
         is_replay: false,
+        is_shared: false,
     };
     let settings = settings.to_json();
     let failed = |error| store::failed(&error);

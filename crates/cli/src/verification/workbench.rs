@@ -2,16 +2,19 @@
 //!
 //! Configured servers never enter a run. Every set of servers is read once, when the run is planned.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value, json};
+use wharf::agent::models::ModelConfig;
+use wharf::config::Eligibility;
 use wharf::config::model_servers::{self, ModelServers};
 use wharf::fleet::{Dispatcher, Fleet, ServerState};
-use wharf::verify::{Benchmark, ModelUnderTest, ServerSet, ToolSet, ToolSets, Workbench};
+use wharf::verify::{Benchmark, ModelUnderTest, ServerSet, ToolSet, ToolSets, Workbench, digest};
 use wharf::{BoxFuture, Redactor, ServerName, TraceSink};
 
+use super::shared_run::{self, DEMO_SERVER};
 use crate::config::Setup;
 use crate::config::dispatcher::{DispatcherSettings, allow_rule, policy};
 use crate::env::variables;
@@ -21,9 +24,6 @@ use crate::globals::Globals;
 use crate::models::trust::{self, DeclaredServers, Trust};
 use crate::term::StartupDisplay;
 use crate::{demo_server, failure, term};
-
-/// The notation for the demo server of the binary.
-const DEMO_SERVER: &str = "wharf:demo";
 
 /// Opens the servers of a run.
 pub(crate) struct CliWorkbench {
@@ -84,6 +84,48 @@ impl CliWorkbench {
             self.sets.insert(set.key(), PlannedSet { setup, fleet: Mutex::new(Some(fleet)) });
         }
         Ok(tools)
+    }
+
+    /// Connects a set of servers for a worker, and compares its tools with those of the plan. `shared` is the set as the
+    /// record has it; `entries` has the entries of this machine.
+    ///
+    /// # Errors
+    /// What is missing or different, and how to fix it.
+    pub(crate) async fn join(
+        &mut self,
+        shared: &ServerSet,
+        entries: &LocalEntries,
+        planned: Option<&ToolSet>,
+    ) -> Result<(), String> {
+        let mut set = shared.clone();
+        for (name, entry) in &mut set.servers {
+            *entry = entries.find(name, entry)?;
+        }
+        let with_hint = |error: UsageError| match error.hint {
+            Some(hint) => format!("{} ({hint})", error.message),
+            None => error.message,
+        };
+        let setup = self.setup(&set).await.map_err(with_hint)?;
+        let fleet = setup.open_unattended().map_err(with_hint)?;
+        fleet.settled(term::SETTLE_LIMIT).await;
+        let offered = ToolSet::of_catalog(&fleet.catalog());
+        let missing: Vec<_> =
+            fleet.statuses().into_iter().filter(|status| status.state != ServerState::Connected).collect();
+        let problem = match (missing.first(), planned) {
+            _ if planned.is_some_and(|planned| planned.digest() == offered.digest()) => None,
+            (Some(status), _) => {
+                let reason = status.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
+                Some(format!("server `{}` is not connected{reason}", status.name))
+            }
+            (None, Some(planned)) => Some(differences(planned, &offered)),
+            (None, None) => Some("the record of the run does not have its tools".to_owned()),
+        };
+        if let Some(problem) = problem {
+            fleet.close().await;
+            return Err(problem);
+        }
+        self.sets.insert(shared.key(), PlannedSet { setup, fleet: Mutex::new(Some(fleet)) });
+        Ok(())
     }
 
     /// Closes the servers that were connected to plan the run and that no trial has used.
@@ -154,6 +196,65 @@ impl Workbench for CliWorkbench {
     }
 }
 
+/// The entries of servers on this machine.
+pub(crate) struct LocalEntries {
+    /// By digest, of the files that the user named.
+    by_digest: HashMap<String, Value>,
+    /// The user's configuration.
+    configured: Setup,
+}
+
+impl LocalEntries {
+    /// Reads the configuration of this machine.
+    pub(crate) async fn read(
+        globals: &Globals,
+        declared: impl Iterator<Item = &Map<String, Value>>,
+    ) -> Result<Self, UsageError> {
+        let by_digest = declared.flat_map(Map::values).map(|entry| (digest(entry), entry.clone())).collect();
+        Ok(Self { by_digest, configured: Setup::load_quietly(globals).await? })
+    }
+
+    /// Returns the entry that a record refers to.
+    fn find(&self, name: &str, reference: &Value) -> Result<Value, String> {
+        let Some(digest) = shared_run::entry_digest(reference) else {
+            let is_ours = reference.as_str() == Some(DEMO_SERVER);
+            return if is_ours { Ok(reference.clone()) } else { Err(format!("server `{name}` has no valid record")) };
+        };
+        if let Some(entry) = self.by_digest.get(digest) {
+            return Ok(entry.clone());
+        }
+        match self.configured.loaded.find(name) {
+            Some(found) if found.eligibility == Eligibility::Ready => {
+                serde_json::to_value(&found.written).map_err(|error| error.to_string())
+            }
+            Some(_) => Err(format!("server `{name}` is configured, but not used: see `wharf get {name}`")),
+            None => Err(format!(
+                "server `{name}` is not configured: add it with `wharf add {name} …`, or pass --benchmark FILE or \
+                 --models FILE with its entry"
+            )),
+        }
+    }
+}
+
+/// Describes how the tools of servers differ from those of a plan.
+fn differences(planned: &ToolSet, offered: &ToolSet) -> String {
+    let names = |of: &ToolSet| of.tools.iter().map(|tool| tool.name.to_string()).collect::<BTreeSet<_>>();
+    let (before, now) = (names(planned), names(offered));
+    let missing: Vec<_> = before.difference(&now).cloned().collect();
+    let added: Vec<_> = now.difference(&before).cloned().collect();
+    let mut parts = Vec::new();
+    if !missing.is_empty() {
+        parts.push(format!("missing {}", missing.join(", ")));
+    }
+    if !added.is_empty() {
+        parts.push(format!("new {}", added.join(", ")));
+    }
+    if parts.is_empty() {
+        parts.push("other descriptions, schemas or instructions".to_owned());
+    }
+    format!("its servers offer other tools than when the run was planned: {}", parts.join("; "))
+}
+
 /// The files that declare the servers of a run.
 pub(crate) struct DeclaringFiles<'a> {
     pub(crate) benchmark_file: &'a Path,
@@ -174,6 +275,23 @@ impl DeclaringFiles<'_> {
             if let (Some(file), Some(servers)) = (self.models_file, model.settings.own_servers()) {
                 check(&setup, trust, file, &model.label, servers)?;
             }
+        }
+        Ok(())
+    }
+}
+
+impl DeclaringFiles<'_> {
+    /// Checks that the user approved the commands of a model file.
+    pub(crate) async fn check_models(
+        globals: &Globals,
+        trust: Trust,
+        file: &Path,
+        configs: &[ModelConfig],
+        declared: &[ModelServers],
+    ) -> Result<(), UsageError> {
+        let setup = Setup::load_quietly(&own_globals(globals)?).await?;
+        for (config, own) in configs.iter().zip(declared) {
+            check(&setup, trust, file, &config.label(), &own.servers)?;
         }
         Ok(())
     }

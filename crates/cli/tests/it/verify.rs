@@ -13,6 +13,7 @@ mod scenario;
 mod trace;
 mod trust;
 mod tutorial;
+mod work;
 
 use std::path::PathBuf;
 

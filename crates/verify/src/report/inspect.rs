@@ -130,8 +130,8 @@ impl InspectLog {
         let usage: Map<String, Value> = usage.iter().map(|(model, used)| (model.clone(), tokens(used))).collect();
         let status = match run.state {
             RunState::Finished => "success",
-            RunState::Stopped => "cancelled",
-            RunState::Running => "started",
+            RunState::Stopped | RunState::Canceled => "cancelled",
+            RunState::Running | RunState::Paused => "started",
         };
         json!({
             "version": LOG_VERSION,

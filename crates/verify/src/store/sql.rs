@@ -3,6 +3,7 @@
 //! A store has one connection that writes ([`writer`]) and a few that read. What differs between the databases is how they
 //! are opened, how a transaction begins and ends ([`link::Link`]), and some statements ([`query::Sql`]).
 
+mod activity;
 mod blob;
 pub(super) mod connection;
 mod leases;
@@ -10,11 +11,13 @@ pub(super) mod link;
 mod plan;
 pub(super) mod query;
 mod reads;
+mod retention;
 pub(super) mod retries;
 mod runs;
 mod steps;
 pub(super) mod transaction;
 mod units;
+mod workers;
 pub(super) mod writer;
 
 use std::sync::Arc;
@@ -28,8 +31,8 @@ use crate::outcome::UnitResult;
 use crate::plan::{Trial, Trials};
 use crate::step::{RecordedStep, Recovery, StepRequest, StepResult, StepStart};
 use crate::store::{
-    Claim, ClaimedTrial, Commit, Lease, NewRun, PlacedResult, Progress, Rerun, RunState, RunStore, RunSummary,
-    StoreError,
+    Claim, ClaimedTrial, Commit, Lack, Lease, NewRun, PlacedResult, Progress, Rerun, RunActivity, RunState, RunStore,
+    RunSummary, StoreError, WorkerRecord, WorkerStatus,
 };
 
 use connection::Connection;
@@ -80,6 +83,18 @@ impl<S: SqlStore> RunStore for S {
 
     fn set_state<'a>(&'a self, run: &'a RunId, state: RunState) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(self.writer().commit(runs::SetState { run: run.clone(), state }))
+    }
+
+    fn state<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Result<RunState, StoreError>> {
+        let run = run.clone();
+        self.read(Box::new(move |connection| {
+            let run = run.clone();
+            Box::pin(async move { activity::state(connection, &run).await })
+        }))
+    }
+
+    fn set_priority<'a>(&'a self, run: &'a RunId, priority: i64) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.writer().commit(runs::SetPriority { run: run.clone(), priority }))
     }
 
     fn rerun<'a>(&'a self, run: &'a RunId, which: &'a Rerun) -> BoxFuture<'a, Result<u64, StoreError>> {
@@ -159,6 +174,56 @@ impl<S: SqlStore> RunStore for S {
             let (run, trial) = (run.clone(), trial.clone());
             Box::pin(async move { reads::steps(connection, &run, &trial).await })
         }))
+    }
+
+    fn register<'a>(&'a self, worker: &'a WorkerRecord) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.writer().commit(workers::Register(worker.clone())))
+    }
+
+    fn unregister<'a>(&'a self, worker: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.writer().commit(workers::Unregister(worker.to_owned())))
+    }
+
+    fn set_lacks<'a>(
+        &'a self,
+        worker: &'a str,
+        run: &'a RunId,
+        lacks: Vec<Lack>,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.writer().commit(workers::SetLacks { worker: worker.to_owned(), run: run.clone(), lacks }))
+    }
+
+    fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerStatus>, StoreError>> {
+        self.read(Box::new(|connection| Box::pin(workers::workers(connection))))
+    }
+
+    fn claimable_runs<'a>(&'a self, worker: &'a str) -> BoxFuture<'a, Result<Vec<RunId>, StoreError>> {
+        let worker = worker.to_owned();
+        self.read(Box::new(move |connection| {
+            let worker = worker.clone();
+            Box::pin(async move { workers::claimable_runs(connection, &worker).await })
+        }))
+    }
+
+    fn activity<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Result<RunActivity, StoreError>> {
+        let run = run.clone();
+        self.read(Box::new(move |connection| {
+            let run = run.clone();
+            Box::pin(async move { activity::activity(connection, &run).await })
+        }))
+    }
+
+    fn delete_run<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            // Nothing is claimed while it is deleted.
+            self.writer().commit(runs::SetState { run: run.clone(), state: RunState::Canceled }).await?;
+            while self.writer().commit(retention::DeleteBatch(run.clone())).await? {}
+            Ok(())
+        })
+    }
+
+    fn delete_unreferenced(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(self.writer().commit(retention::DeleteUnreferenced))
     }
 
     fn offers(&self) -> Option<watch::Receiver<u64>> {

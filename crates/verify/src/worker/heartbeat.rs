@@ -13,7 +13,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 use crate::ids::{RunId, TrialId};
-use crate::store::{Claim, Lease, RunStore, StoreError};
+use crate::store::{Claim, Lease, RunState, RunStore, StoreError, WorkerRecord};
 
 /// How long the end of the thread is awaited.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
@@ -25,6 +25,8 @@ pub(super) struct HeartbeatSettings {
     pub(super) worker: String,
     pub(super) lease: Duration,
     pub(super) interval: Duration,
+    /// What is registered with each heartbeat.
+    pub(super) record: Option<WorkerRecord>,
 }
 
 /// The leases that a worker held at some moment.
@@ -33,6 +35,8 @@ pub(super) struct Renewal {
     /// The number of the last claim before the renewal. It says nothing about later claims.
     claims: u64,
     held: HashSet<(TrialId, i64)>,
+    /// The state of the run, if it is known.
+    pub(super) state: Option<RunState>,
 }
 
 /// The running thread. Dropping it ends the thread soon.
@@ -93,7 +97,7 @@ async fn renew_until(
     settings: HeartbeatSettings,
     (claims, publish): (Arc<AtomicU64>, watch::Sender<Arc<Renewal>>),
 ) {
-    let HeartbeatSettings { run, worker, lease, interval } = settings;
+    let HeartbeatSettings { run, worker, lease, interval, record } = settings;
     let claim = Claim { run: &run, worker: &worker, limit: 0, lease };
     let mut own: Option<Arc<dyn RunStore>> = None;
     loop {
@@ -107,11 +111,15 @@ async fn renew_until(
             () = tokio::time::sleep(interval) => {}
         }
         let Some(own) = &own else { continue };
+        if let Some(record) = &record {
+            register(&**own, record, lease).await;
+        }
         let seen = claims.load(Ordering::SeqCst);
         match timeout(lease, own.renew(&claim)).await {
             Ok(Ok(leases)) => {
                 let held = leases.into_iter().map(|lease| (lease.trial, lease.fence)).collect();
-                publish.send_replace(Arc::new(Renewal { claims: seen, held }));
+                let state = timeout(lease, own.state(&run)).await.ok().and_then(Result::ok);
+                publish.send_replace(Arc::new(Renewal { claims: seen, held, state }));
             }
             Ok(Err(error)) => tracing::warn!(%error, "cannot renew leases"),
             Err(_) => tracing::warn!("cannot renew leases: the store does not respond"),
@@ -119,5 +127,12 @@ async fn renew_until(
     }
     if let Some(own) = own {
         let _ = timeout(STOP_TIMEOUT, own.close()).await;
+    }
+}
+
+/// Shows that the worker is alive. Nothing depends on it but what people see.
+async fn register(store: &dyn RunStore, record: &WorkerRecord, deadline: Duration) {
+    if let Ok(Err(error)) = timeout(deadline, store.register(record)).await {
+        tracing::warn!(%error, "cannot register the worker");
     }
 }

@@ -17,7 +17,7 @@ use crate::store::{Claim, ClaimedTrial, Lease, Progress, RunState, RunStore, Sto
 
 use super::heartbeat::{Heartbeat, HeartbeatSettings, Renewal};
 use super::observed::{ObservedJournal, Observer, WorkerEventKind};
-use super::{Stop, TrialRunner, UnfinishedTrial, Worker, WorkerEnd, WorkerOptions, WorkerReport};
+use super::{Stop, TrialRunner, UnfinishedTrial, Worker, WorkerEnd, WorkerOptions, WorkerReport, WorkerRole};
 
 /// Trials that are claimed at once at most.
 const MAX_CLAIM: usize = 64;
@@ -47,9 +47,17 @@ struct TrialEnd {
     journal: Option<Arc<ObservedJournal>>,
 }
 
+/// What a claim found.
+struct Claimed {
+    trials: Vec<ClaimedTrial>,
+    progress: Progress,
+    /// The state of the run, if nothing was claimed.
+    state: Option<RunState>,
+}
+
 /// A finished background task.
 enum Background {
-    Claimed(Result<(Vec<ClaimedTrial>, Progress), JournalError>),
+    Claimed(Result<Claimed, JournalError>),
     Released(Result<(), JournalError>),
 }
 
@@ -83,9 +91,15 @@ pub(super) async fn run(worker: Worker) -> Result<WorkerReport, StoreError> {
         worker: options.worker.clone(),
         lease: options.lease,
         interval: options.heartbeat,
+        record: options.record.clone(),
     };
     let budget = BudgetGuard::new(options.budget, Arc::clone(&store), options.run.clone());
-    store.set_state(&options.run, RunState::Running).await?;
+    if options.role == WorkerRole::Coordinator {
+        store.set_state(&options.run, RunState::Running).await?;
+    }
+    if let Some(record) = &options.record {
+        store.register(record).await?;
+    }
     let mut session = Session {
         heartbeat: Heartbeat::start(Arc::clone(&store), settings)?,
         budget: Arc::new(budget),
@@ -137,7 +151,10 @@ impl Session {
                     Ok(()) => self.obey(*stop.borrow_and_update()),
                     Err(_) => stop_is_open = false,
                 },
-                renewal = self.heartbeat.renewed() => self.drop_lost(&renewal),
+                renewal = self.heartbeat.renewed() => {
+                    self.drop_lost(&renewal);
+                    self.obey_run(renewal.state);
+                }
                 _ = poll.tick() => self.is_drained = false,
                 () = offered(&mut offers) => self.is_drained = false,
             }
@@ -150,6 +167,18 @@ impl Session {
         }
         if stop == Stop::Now {
             self.trials.abort_all();
+        }
+    }
+
+    /// Obeys the state that a user has set, from any machine.
+    fn obey_run(&mut self, state: Option<RunState>) {
+        match state {
+            Some(RunState::Paused) => self.stop_with(WorkerEnd::Paused),
+            Some(RunState::Canceled) => {
+                self.stop_with(WorkerEnd::Canceled);
+                self.trials.abort_all();
+            }
+            Some(RunState::Running | RunState::Stopped | RunState::Finished) | None => {}
         }
     }
 
@@ -214,16 +243,17 @@ impl Session {
             let claim = Claim { run: &options.run, worker: &options.worker, limit, lease: options.lease };
             let claimed = async {
                 budget.check().await?;
-                let claimed = store.claim(&claim).await?;
-                Ok((claimed, store.progress(&options.run).await?))
+                let trials = store.claim(&claim).await?;
+                let state = if trials.is_empty() { Some(store.state(&options.run).await?) } else { None };
+                Ok(Claimed { trials, progress: store.progress(&options.run).await?, state })
             };
             Background::Claimed(claimed.await)
         });
     }
 
-    fn claimed(&mut self, claimed: Result<(Vec<ClaimedTrial>, Progress), JournalError>) {
+    fn claimed(&mut self, claimed: Result<Claimed, JournalError>) {
         self.is_claiming = false;
-        let (claimed, progress) = match claimed {
+        let Claimed { trials: claimed, progress, state } = match claimed {
             Ok(claimed) => claimed,
             Err(error) => return self.journal_failed(error),
         };
@@ -231,6 +261,7 @@ impl Session {
         let claim = self.heartbeat.count_claim();
         if claimed.is_empty() {
             self.is_drained = true;
+            self.obey_run(state);
             self.look_for_the_end(&progress);
         } else {
             failpoint::hit(Failpoint::AfterClaim);
@@ -253,6 +284,8 @@ impl Session {
             self.stop_with(WorkerEnd::Finished);
         } else if !self.held_back.is_empty() && progress.running <= self.held_back.len() as u64 {
             self.stop_with(WorkerEnd::Unfinished);
+        } else if self.options.role == WorkerRole::Helper {
+            self.stop_with(WorkerEnd::Idle);
         } else {
             self.observer.report(WorkerEventKind::Waiting, |_| {});
         }
@@ -354,16 +387,31 @@ impl Session {
         }
     }
 
+    /// Records the state of the run, unless others go on with it.
+    async fn record_end(&self, end: &WorkerEnd) -> Result<(), StoreError> {
+        let run = &self.options.run;
+        let progress = self.store.progress(run).await?;
+        // A worker that was asked to stop may have finished the last trial.
+        if *end == WorkerEnd::Finished || progress.done >= progress.units {
+            return self.store.set_state(run, RunState::Finished).await;
+        }
+        // What a user has set stays.
+        let is_ours = self.options.role == WorkerRole::Coordinator && self.store.state(run).await? == RunState::Running;
+        if !is_ours || progress.running > 0 {
+            return Ok(());
+        }
+        self.store.set_state(run, RunState::Stopped).await
+    }
+
     /// Releases what is left, and records the state of the run.
     async fn finish(mut self) -> Result<WorkerReport, StoreError> {
         let end = self.end.take().unwrap_or(WorkerEnd::Stopped);
         let unfinished_count = self.held_back.len() as u64;
-        let state = if end == WorkerEnd::Finished { RunState::Finished } else { RunState::Stopped };
         let last_writes = async {
             for lease in &self.held_back {
                 let _ = self.store.release(lease).await;
             }
-            self.store.set_state(&self.options.run, state).await
+            self.record_end(&end).await
         };
         // After a failure of the store its state cannot be recorded either, and that failure is reported.
         if let Err(error) = timeout(END_TIMEOUT, last_writes).await.unwrap_or(Ok(()))

@@ -8,8 +8,8 @@ use wharf_testkit::{Postgres, soon, until};
 use wharf_verify::failpoint::{self, Action, Failpoint};
 use wharf_verify::journal::{StepKind, StepStart};
 use wharf_verify::store::{
-    Claim, ClaimedTrial, PostgresOptions, PostgresStore, PostgresUrl, Recovery, RunStore, StoreError, StoreLocation,
-    open_store,
+    Claim, ClaimedTrial, Lack, NewRun, PostgresOptions, PostgresStore, PostgresUrl, Recovery, RunState, RunStore,
+    StoreError, StoreLocation, WorkerRecord, open_store,
 };
 use wharf_verify::worker::{Stop, WorkerEnd};
 use wharf_verify::{Verdict, Worker, WorkerOptions};
@@ -95,7 +95,7 @@ async fn newer_formats_and_tables_of_other_programs_are_refused_and_not_changed(
     let newer = postgres.create_database("newer");
     PostgresStore::open(&url(&newer)).await.unwrap().close().await.unwrap();
     postgres.execute("newer", "UPDATE wharf.store_format SET version = 99");
-    let expected = "it was written by a newer version of Wharf (format 99; this version supports 1)";
+    let expected = "it was written by a newer version of Wharf (format 99; this version supports 2)";
     assert_eq!(reason(refusal(&newer).await), expected);
     let foreign = postgres.create_database("foreign");
     postgres.execute("foreign", "CREATE SCHEMA theirs; CREATE TABLE theirs.run (id INTEGER)");
@@ -293,4 +293,63 @@ async fn a_unit_takes_few_statements() {
     let statements = count("SELECT SUM(calls) FROM pg_stat_statements");
     let commits = count("SELECT SUM(calls) FROM pg_stat_statements WHERE query = 'COMMIT'");
     assert!(statements < 20.0, "{statements} statements and {commits} commits for a unit");
+}
+
+#[tokio::test]
+async fn a_run_of_another_result_format_is_not_claimed() {
+    let postgres = Postgres::start().await;
+    let store = store(&postgres, "runs").await;
+    planned(&store, &run_id("run"), &trials(1, &["j"])).await;
+    postgres.execute("runs", "UPDATE wharf.run SET format = format + 1");
+    let claim = Claim { run: &run_id("run"), worker: "a", limit: 1, lease: LONG };
+    assert!(store.claim(&claim).await.unwrap().is_empty());
+    assert!(store.claimable_runs("a").await.unwrap().is_empty());
+    postgres.execute("runs", "UPDATE wharf.run SET format = format - 1");
+    assert_eq!(store.claim(&claim).await.unwrap().len(), 1);
+}
+
+/// The roles of the documentation are enough, and no more than that.
+#[tokio::test]
+async fn documented_roles_can_do_their_work_and_nothing_else() {
+    let postgres = Postgres::start().await;
+    let owner = store(&postgres, "runs").await;
+    let document = include_str!("../../../../docs/scale.md");
+    let roles = document.split("```sql\n").nth(1).unwrap().split("```").next().unwrap();
+    postgres.execute("runs", roles);
+    let open = async |user: &str| PostgresStore::open(&url(&postgres.socket_url_of(user, "runs"))).await.unwrap();
+    let coordinator = open("wharf_coordinator").await;
+    let worker = open("wharf_worker").await;
+    let reader = open("wharf_reader").await;
+    let run = run_id("run");
+    planned(&coordinator, &run, &trials(2, &["j"])).await;
+    let record = WorkerRecord {
+        id: "a".to_owned(),
+        host: "host".to_owned(),
+        pid: 1,
+        version: "1".to_owned(),
+        slots: 1,
+        run: Some(run.clone()),
+    };
+    worker.register(&record).await.unwrap();
+    let lack = Lack { model: Some("other".to_owned()), question: None, judge: None, reason: "no key".to_owned() };
+    worker.set_lacks("a", &run, vec![lack]).await.unwrap();
+    let claim = Claim { run: &run, worker: "a", limit: 9, lease: LONG };
+    for claimed in worker.claim(&claim).await.unwrap() {
+        worker.renew(&claim).await.unwrap();
+        finish(&worker, &claimed).await;
+    }
+    worker.set_state(&run, RunState::Finished).await.unwrap();
+    worker.unregister("a").await.unwrap();
+    assert_finished(&reader, 2).await;
+    reader.activity(&run).await.unwrap();
+    let is_denied = |outcome: Result<(), StoreError>| match outcome {
+        Err(StoreError::Failed(reason)) => reason.contains("permission denied"),
+        _ => false,
+    };
+    assert!(is_denied(reader.set_state(&run, RunState::Running).await));
+    assert!(is_denied(worker.delete_run(&run).await));
+    let new = NewRun { id: run_id("new"), benchmark: "b".to_owned(), settings: serde_json::json!({}) };
+    assert!(is_denied(worker.create_run(&new).await));
+    owner.delete_run(&run).await.unwrap();
+    assert!(owner.delete_unreferenced().await.unwrap() > 0);
 }

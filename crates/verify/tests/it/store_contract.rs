@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use wharf_verify::journal::{StepKind, StepOwner, StepRequest, StepStart};
 use wharf_verify::outcome::{Failure, FailureCategory, FailureGroup};
-use wharf_verify::store::{Claim, ClaimedTrial, NewRun, Recovery, Rerun, RunState, RunStore, StoreError};
+use wharf_verify::store::{
+    Claim, ClaimedTrial, Lack, NewRun, Recovery, Rerun, RunState, RunStore, StoreError, WorkerRecord,
+};
 use wharf_verify::{RunId, UnitResult, Verdict};
 
 use crate::store_kit::{answer, failure, planned, run_id, step, trials, unit_result};
@@ -80,6 +82,11 @@ pub(crate) async fn check<S: RunStore>(fresh: impl AsyncFn() -> S) {
     provider_failures_run_again_with_what_succeeded(&fresh().await).await;
     writes_that_do_not_fit_are_refused(&fresh().await).await;
     totals_survive_any_number_that_a_provider_reports(&fresh().await).await;
+    paused_and_canceled_runs_are_not_claimed_until_they_are_resumed(&fresh().await).await;
+    runs_are_served_by_priority_then_the_oldest_first(&fresh().await).await;
+    a_worker_does_not_claim_what_it_lacks_something_for(&fresh().await).await;
+    the_activity_of_a_run_has_its_rate_and_expired_leases(&fresh().await).await;
+    a_deleted_run_leaves_the_contents_of_others(&fresh().await).await;
     unknown_runs_are_errors(&fresh().await).await;
     many_writers_at_once_lose_nothing(&fresh().await).await;
     a_run_is_created_once(&fresh().await).await;
@@ -489,6 +496,116 @@ async fn many_writers_at_once_lose_nothing(store: &dyn RunStore) {
         let steps = store.steps(&run_id("run"), &claimed.trial.id).await.unwrap();
         let bodies: Vec<_> = steps.into_iter().map(|step| step.result).collect();
         assert_eq!(bodies, [Some(answer(&position.to_string()))]);
+    }
+}
+
+async fn paused_and_canceled_runs_are_not_claimed_until_they_are_resumed(store: &dyn RunStore) {
+    let run = run_id("run");
+    planned(store, &run, &trials(2, &["j"])).await;
+    for state in [RunState::Paused, RunState::Canceled] {
+        store.set_state(&run, state).await.unwrap();
+        assert_eq!(store.state(&run).await.unwrap(), state);
+        assert!(claim(store, "a", 9, LONG).await.is_empty());
+        assert!(store.claimable_runs("a").await.unwrap().is_empty());
+    }
+    store.set_state(&run, RunState::Running).await.unwrap();
+    assert_eq!(store.claimable_runs("a").await.unwrap(), [run]);
+    assert_eq!(claim(store, "a", 9, LONG).await.len(), 2);
+    assert!(store.claimable_runs("b").await.unwrap().is_empty(), "all trials are leased");
+}
+
+async fn runs_are_served_by_priority_then_the_oldest_first(store: &dyn RunStore) {
+    for name in ["first", "second", "third"] {
+        planned(store, &run_id(name), &trials(1, &["j"])).await;
+    }
+    store.set_priority(&run_id("third"), 5).await.unwrap();
+    store.set_priority(&run_id("first"), -1).await.unwrap();
+    let expected = ["third", "second", "first"].map(run_id);
+    assert_eq!(store.claimable_runs("a").await.unwrap(), expected);
+    let unknown = run_id("unknown");
+    assert_eq!(store.set_priority(&unknown, 1).await.err(), Some(StoreError::UnknownRun(unknown)));
+}
+
+async fn a_worker_does_not_claim_what_it_lacks_something_for(store: &dyn RunStore) {
+    let run = run_id("run");
+    let mut plan = trials(4, &["j"]);
+    plan[3].units[0].judge = Some("k".to_owned());
+    plan[2].model = "model-b".to_owned();
+    planned(store, &run, &plan).await;
+    let lack = |model: Option<&str>, question: Option<&str>, judge: Option<&str>| Lack {
+        model: model.map(str::to_owned),
+        question: question.map(|question| question.parse().unwrap()),
+        judge: judge.map(str::to_owned),
+        reason: "OPENAI_API_KEY is not set".to_owned(),
+    };
+    let record = |id: &str| WorkerRecord {
+        id: id.to_owned(),
+        host: "a-host".to_owned(),
+        pid: 7,
+        version: "1".to_owned(),
+        slots: 2,
+        run: Some(run.clone()),
+    };
+    store.register(&record("a")).await.unwrap();
+    let lacks = vec![
+        lack(Some("model-b"), None, None),
+        lack(Some("model-a"), Some("question-1"), None),
+        lack(None, None, Some("k")),
+    ];
+    store.set_lacks("a", &run, lacks).await.unwrap();
+    let claimed = claim(store, "a", 9, LONG).await;
+    let questions: Vec<_> = claimed.iter().map(|claimed| claimed.trial.question.as_str()).collect();
+    assert_eq!(questions, ["question-2"]);
+    assert!(store.claimable_runs("a").await.unwrap().is_empty());
+    let activity = store.activity(&run).await.unwrap();
+    assert_eq!((activity.stuck_units, activity.stuck_reasons.len()), (3, 1), "{activity:?}");
+    // Another worker has everything.
+    store.register(&record("b")).await.unwrap();
+    assert_eq!(store.activity(&run).await.unwrap().stuck_units, 0);
+    assert_eq!(claim(store, "b", 9, LONG).await.len(), 3);
+    let workers = store.workers().await.unwrap();
+    let [a, b] = &workers[..] else { panic!("{workers:?}") };
+    assert_eq!((a.is_alive, a.trials, a.lacks.len(), a.pid, &*a.host), (true, 1, 1, 7, "a-host"));
+    assert_eq!((b.is_alive, b.trials, b.lacks.len()), (true, 3, 0));
+    store.unregister("a").await.unwrap();
+    assert_eq!(store.workers().await.unwrap().len(), 1);
+}
+
+async fn the_activity_of_a_run_has_its_rate_and_expired_leases(store: &dyn RunStore) {
+    let run = run_id("run");
+    planned(store, &run, &trials(3, &["j"])).await;
+    let claimed = claim_one(store, "a", LONG).await;
+    finish_unit(store, &claimed, Verdict::Passed).await;
+    claim_one(store, "b", EXPIRED).await;
+    let activity = store.activity(&run).await.unwrap();
+    assert_eq!((activity.recent_units, activity.expired_leases, activity.stuck_units), (1, 1, 2), "{activity:?}");
+    // One result says nothing about a rate yet.
+    assert_eq!((activity.units_per_minute, activity.eta_seconds), (None, None));
+}
+
+async fn a_deleted_run_leaves_the_contents_of_others(store: &dyn RunStore) {
+    for name in ["run", "other"] {
+        let run = run_id(name);
+        planned(store, &run, &trials(2, &["j"])).await;
+        for claimed in store.claim(&Claim { run: &run, worker: "a", limit: 2, lease: LONG }).await.unwrap() {
+            let body = format!("{name} {}", claimed.trial.question.as_str());
+            let begun = number(&begin(store, &claimed, &step(StepKind::Model, "request")).await);
+            store.finish_step(&claimed.lease, begun, answer(&body)).await.unwrap().await.unwrap();
+            finish_unit(store, &claimed, Verdict::Passed).await;
+            store.release(&claimed.lease).await.unwrap();
+        }
+    }
+    assert_eq!(store.delete_unreferenced().await.unwrap(), 0);
+    store.delete_run(&run_id("run")).await.unwrap();
+    assert_eq!(store.runs().await.unwrap().len(), 1);
+    assert_eq!(store.run(&run_id("run")).await.err(), Some(StoreError::UnknownRun(run_id("run"))));
+    assert_eq!(store.delete_run(&run_id("run")).await.err(), Some(StoreError::UnknownRun(run_id("run"))));
+    // The results of both runs are equal; the steps are not.
+    assert_eq!(store.delete_unreferenced().await.unwrap(), 2);
+    let other = run_id("other");
+    assert_eq!(store.results(&other, None, 9).await.unwrap().len(), 2);
+    for trial in store.trials(&other, 0, 9).await.unwrap() {
+        assert_eq!(store.steps(&other, &trial.id).await.unwrap().len(), 1);
     }
 }
 

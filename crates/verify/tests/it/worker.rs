@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use wharf_protocol::BoxFuture;
 use wharf_verify::journal::{Journal, JournalError, StepKind, StepStart};
 use wharf_verify::store::{Claim, RunState, RunStore, SqliteOptions, SqliteStore, StoreError};
-use wharf_verify::worker::{Stop, WorkerEnd, WorkerEventKind, WorkerReport};
+use wharf_verify::worker::{Stop, WorkerEnd, WorkerEventKind, WorkerReport, WorkerRole};
 use wharf_verify::{Budget, BudgetExceeded, Trial, TrialRunner, UnitId, Worker, WorkerOptions};
 
 use crate::runner::{Counting, PaidRunner, all_keys};
@@ -404,4 +404,35 @@ async fn events_carry_all_counts_and_a_full_channel_stops_nothing() {
     let report = Worker::new(store, runner, options("a"), stopped).with_events(events).run().await.unwrap();
     assert_eq!(report.end, WorkerEnd::Finished);
     drop(stop);
+}
+
+#[tokio::test]
+async fn a_paused_run_finishes_what_is_in_flight_and_a_canceled_one_drops_it() {
+    for (state, end, done) in [(RunState::Paused, WorkerEnd::Paused, 4), (RunState::Canceled, WorkerEnd::Canceled, 0)] {
+        let fixture = Fixture::new(6).await;
+        let delay = if state == RunState::Paused { Duration::from_millis(300) } else { SOON };
+        let provider = Arc::new(Counting { delay, ..Counting::default() });
+        let quick = WorkerOptions { in_flight: 2, heartbeat: Duration::from_millis(20), ..options("a") };
+        let pause = async {
+            eventually(async || provider.total() == 2).await;
+            fixture.store.set_state(&run_id("run"), state).await.unwrap();
+        };
+        let runner = PaidRunner::new(Arc::clone(&provider) as _);
+        let (report, ()) = tokio::join!(fixture.work(runner, quick), pause);
+        assert_eq!((report.end, report.progress.done, report.progress.running), (end, done, 0));
+        assert_eq!(fixture.state().await, state);
+    }
+}
+
+#[tokio::test]
+async fn a_helper_leaves_when_others_hold_the_rest_and_the_run_goes_on() {
+    let fixture = Fixture::new(3).await;
+    let claim = Claim { run: &run_id("run"), worker: "other", limit: 1, lease: SOON };
+    let held = fixture.store.claim(&claim).await.unwrap();
+    let helper = WorkerOptions { role: WorkerRole::Helper, ..options("a") };
+    let report = fixture.work(PaidRunner::new(Arc::new(Counting::default())), helper.clone()).await;
+    assert_eq!((report.end, report.progress.done, fixture.state().await), (WorkerEnd::Idle, 4, RunState::Running));
+    fixture.store.release(&held[0].lease).await.unwrap();
+    let report = fixture.work(PaidRunner::new(Arc::new(Counting::default())), helper).await;
+    assert_eq!((report.end, fixture.state().await), (WorkerEnd::Finished, RunState::Finished));
 }

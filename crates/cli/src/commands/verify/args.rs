@@ -8,6 +8,9 @@ use wharf::verify::{Mode, Selection};
 
 use crate::models::timeouts::ModelTimeouts;
 
+/// The longest id of a run.
+const MAX_RUN_ID_BYTES: usize = 64;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Verify {
     #[command(subcommand)]
@@ -22,8 +25,22 @@ pub(super) enum VerifyCommand {
     Check(Box<Check>),
     /// Score judges against labels that people gave
     JudgeCheck(Box<JudgeCheckArgs>),
-    /// Show the runs of a store
+    /// Work on runs that another process started, from any machine that reaches their store
+    Work(Box<Work>),
+    /// Show the runs of a store, or the workers, rate and results of one run
     Status(Status),
+    /// Pause a run: workers finish the trials in flight and claim no more
+    Pause(RunArgs),
+    /// Resume a run that was paused, canceled or stopped, on workers that are running
+    Resume(RunArgs),
+    /// Cancel a run: workers drop the trials in flight
+    Cancel(RunArgs),
+    /// Set which run workers serve first
+    Priority(PriorityArgs),
+    /// Delete a run with its results
+    Delete(RunArgs),
+    /// Delete old runs, and contents that no run refers to
+    Vacuum(VacuumArgs),
     /// Judge recorded runs or message logs against a benchmark, without running anything
     Trace(Box<Trace>),
     /// Convert a checkpoint of karenina to a benchmark, and list what could not be taken over
@@ -183,6 +200,12 @@ pub(crate) struct VerifyRun {
     pub(super) replay: Option<PathBuf>,
     #[command(flatten)]
     pub(super) store: StoreArgs,
+    /// Id of the new run; processes that start the same run with the same id create it once and share it
+    #[arg(long, value_name = "ID", value_parser = run_id, conflicts_with_all = ["resume", "rerun", "replay"])]
+    pub(super) run_id: Option<String>,
+    /// Create the run for workers, and exit without working on it
+    #[arg(long, conflicts_with_all = ["output", "record", "replay"])]
+    pub(super) submit_only: bool,
     /// Allow calls without asking, for example `mcp__git__*` (repeatable)
     #[arg(long, value_name = "CONDITION")]
     pub(super) allow: Vec<String>,
@@ -246,6 +269,69 @@ pub(crate) struct JudgeCheckArgs {
     pub(super) timeouts: ModelTimeouts,
     #[command(flatten)]
     pub(super) settings: SettingsArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    wharf verify work --store postgres://wharf@db/runs\n  \
+    wharf verify work --store postgres://wharf@db/runs --models models.yaml --slots 16\n  \
+    wharf verify work --store postgres://wharf@db/runs --run 20261117-090112-01bc --stop-when-empty")]
+pub(crate) struct Work {
+    /// Work on this run only, until it is finished [default: all running runs, by priority, and new ones]
+    #[arg(long, value_name = "RUN")]
+    pub(super) run: Option<String>,
+    /// Run this many trials at the same time [default: the concurrency of the run]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) slots: Option<u32>,
+    /// Exit when no run has trials for this worker
+    #[arg(long)]
+    pub(super) stop_when_empty: bool,
+    /// Model file of this machine: keys and servers of models with the same names
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) models: Option<PathBuf>,
+    /// Benchmark file of this machine: entries of servers
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) benchmark: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) store: StoreArgs,
+    /// Allow calls without asking, for example `mcp__git__*` (repeatable)
+    #[arg(long, value_name = "CONDITION")]
+    pub(super) allow: Vec<String>,
+    /// Start the commands of --models and --benchmark without approval, and send keys where the run says
+    #[arg(long)]
+    pub(super) trust: bool,
+    #[command(flatten)]
+    pub(super) timeouts: ModelTimeouts,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    /// Id of the run
+    #[arg(value_name = "RUN")]
+    pub(super) run: String,
+    #[command(flatten)]
+    pub(super) store: StoreArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PriorityArgs {
+    /// Id of the run
+    #[arg(value_name = "RUN")]
+    pub(super) run: String,
+    /// The higher number goes first; a new run has 0
+    #[arg(value_name = "N", allow_negative_numbers = true)]
+    pub(super) priority: i64,
+    #[command(flatten)]
+    pub(super) store: StoreArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct VacuumArgs {
+    /// Delete runs that were created more than this many days ago and that no worker has trials of
+    #[arg(long, value_name = "DAYS")]
+    pub(super) older_than: Option<u32>,
+    #[command(flatten)]
+    pub(super) store: StoreArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -384,4 +470,13 @@ pub(super) struct SavePreset {
 pub(super) struct PresetName {
     /// Name of the preset
     pub(super) name: String,
+}
+
+/// Reads the id of a run.
+fn run_id(text: &str) -> Result<String, String> {
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if text.is_empty() || text.len() > MAX_RUN_ID_BYTES || !text.bytes().all(is_valid) {
+        return Err(format!("expected 1 to {MAX_RUN_ID_BYTES} letters, digits, `-`, `_` or `.`"));
+    }
+    Ok(text.to_owned())
 }

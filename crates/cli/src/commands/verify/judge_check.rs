@@ -138,6 +138,7 @@ async fn plan(globals: &Globals, args: &JudgeCheckArgs, paths: &Paths, parts: Pa
         replicates,
         selection: &Selection::default(),
         is_replay: false,
+        is_shared: false,
     };
     let mut run_settings = run_settings.to_json();
     run_settings["labels"] = labels.into();
@@ -207,7 +208,7 @@ async fn finish(
     let mut exit = match end {
         WorkerEnd::Finished if has_all => Exit::Done,
         WorkerEnd::Finished | WorkerEnd::Unfinished => Exit::Failed,
-        WorkerEnd::Stopped => Exit::Interrupted,
+        WorkerEnd::Stopped | WorkerEnd::Paused | WorkerEnd::Canceled | WorkerEnd::Idle => Exit::Interrupted,
         WorkerEnd::Store(error) => return Err(error),
         WorkerEnd::Budget(exceeded) => {
             let hint = "raise it, and run the same command again: nothing on record is paid again";

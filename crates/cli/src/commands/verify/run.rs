@@ -7,6 +7,7 @@ mod resume;
 use std::path::Path;
 use std::sync::Arc;
 
+use serde_json::json;
 use wharf::agent::models::has_price;
 use wharf::verify::logged::LoggedModels;
 use wharf::verify::recording::Recording;
@@ -59,6 +60,9 @@ pub(super) async fn run(globals: &Globals, args: VerifyRun, logged: Option<Logge
             Err(Unplannable::Usage(error)) => return term::usage_error(&error),
             Err(Unplannable::Missing(exit)) => return exit,
         };
+        if args.submit_only {
+            return submitted(globals, &prepared).await;
+        }
         let end = prepared.planned.execute(globals, interruption).await;
         prepared.workbench.close().await;
         let Prepared { planned, config, benchmark, store_location, outputs, redactor, keys, .. } = prepared;
@@ -69,6 +73,29 @@ pub(super) async fn run(globals: &Globals, args: VerifyRun, logged: Option<Logge
         exit
     })
     .await
+}
+
+/// Reports a run that is left to workers.
+async fn submitted(globals: &Globals, prepared: &Prepared) -> Exit {
+    let Prepared { planned, store_location, workbench, .. } = prepared;
+    workbench.close().await;
+    let progress = planned.store.progress(&planned.run).await;
+    let _ = planned.store.close().await;
+    let progress = match progress {
+        Ok(progress) => progress,
+        Err(error) => return term::usage_error(&store::failed(&error)),
+    };
+    if globals.json {
+        let report = json!({
+            "version": 1, "run": &*planned.run.0, "state": "running", "store": store_location.to_string(),
+            "units": progress.units,
+        });
+        return term::json(&report).await;
+    }
+    if !globals.quiet {
+        term::note(&format!("{} units wait for workers: `wharf verify work --store {store_location}`", progress.units));
+    }
+    term::out(planned.run.to_string()).await
 }
 
 /// What a run is planned from.
@@ -215,6 +242,7 @@ async fn plan(args: &VerifyRun, paths: &Paths, quiet: bool, parts: Parts) -> Res
         replicates,
         selection: &selection,
         is_replay: recording.is_some(),
+        is_shared: recording.is_none() && logged.is_none(),
     };
     let store_location = store::location(args.store.location.as_deref(), paths)?;
     let opened = store::open(&store_location).await?;
@@ -225,14 +253,14 @@ async fn plan(args: &VerifyRun, paths: &Paths, quiet: bool, parts: Parts) -> Res
     if let Some(file) = &args.record {
         record::check_target(file, resumed.as_ref()).await?;
     }
-    let run = match resumed {
-        Some(run) => {
-            opened.set_plan(&run, Arc::new(plan)).await.map_err(failed)?;
-            resume::rerun(args, &*opened, &run).await.map_err(failed)?;
-            resume::announce(&*opened, &run, quiet).await.map_err(failed)?;
-            run
-        }
-        None => engine::create(&*opened, &benchmark.name, settings, plan).await.map_err(failed)?,
+    let run = if let Some(run) = resumed {
+        opened.set_plan(&run, Arc::new(plan)).await.map_err(failed)?;
+        resume::rerun(args, &*opened, &run).await.map_err(failed)?;
+        resume::announce(&*opened, &run, quiet).await.map_err(failed)?;
+        run
+    } else {
+        let id = args.run_id.as_deref().map_or_else(engine::new_id, store::run_id);
+        engine::create_as(id, &*opened, &benchmark.name, settings, plan).await.map_err(failed)?
     };
     let name = benchmark.name.clone();
     let redactor = participants.redactor.clone();

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::json;
 use wharf::verify::report::{Summary, summarize};
-use wharf::verify::store::{RunState, RunSummary, StoreLocation};
+use wharf::verify::store::{RunActivity, RunState, RunSummary, StoreLocation, WorkerStatus};
 use wharf::verify::{RunStore, StoreError};
 
 use super::args::Status;
@@ -13,13 +13,15 @@ use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::interrupt::dropped_on_interrupt;
 use crate::term;
-use crate::verification::{failures, statistics_table, store, table};
+use crate::verification::{activity_table, failures, statistics_table, store, table};
 
 /// One run with its results.
 #[derive(Serialize)]
 struct JsonRun<'a> {
     version: u32,
     run: &'a RunSummary,
+    activity: &'a RunActivity,
+    workers: &'a [WorkerStatus],
     #[serde(flatten)]
     summary: &'a Summary,
 }
@@ -43,7 +45,9 @@ async fn show(globals: &Globals, args: &Status) -> Result<Exit, UsageError> {
         }
         // Looking creates nothing.
         if globals.json {
-            return Ok(term::json(&json!({"version": 1, "store": location.to_string(), "runs": []})).await);
+            return Ok(
+                term::json(&json!({"version": 1, "store": location.to_string(), "runs": [], "workers": []})).await
+            );
         }
         if !globals.quiet {
             term::note(&format!("no runs: {location} does not exist"));
@@ -62,10 +66,22 @@ async fn show_run(globals: &Globals, opened: &dyn RunStore, run: &str) -> Result
     let id = store::run_id(run);
     let (found, _) = opened.run(&id).await?;
     let summary = summarize(opened, &id).await?;
+    let activity = opened.activity(&id).await?;
+    let mut workers = opened.workers().await?;
+    workers.retain(|worker| worker.run.as_ref() == Some(&id));
     if globals.json {
-        return Ok(term::json(&JsonRun { version: 1, run: &found, summary: &summary }).await);
+        return Ok(term::json(&JsonRun {
+            version: 1,
+            run: &found,
+            activity: &activity,
+            workers: &workers,
+            summary: &summary,
+        })
+        .await);
     }
     let mut tables = vec![term::table(&HEAD, vec![row(&found)])];
+    tables.extend(activity_table::of(&found, &activity));
+    tables.extend(activity_table::of_workers(&workers));
     if !summary.models.is_empty() {
         tables.push(table::of_summary(&summary));
         tables.push(statistics_table::of(&summary));
@@ -76,8 +92,11 @@ async fn show_run(globals: &Globals, opened: &dyn RunStore, run: &str) -> Result
 
 async fn list(globals: &Globals, opened: &dyn RunStore, location: &StoreLocation) -> Result<Exit, StoreError> {
     let runs = opened.runs().await?;
+    let workers = opened.workers().await?;
     if globals.json {
-        return Ok(term::json(&json!({"version": 1, "store": location.to_string(), "runs": runs})).await);
+        return Ok(
+            term::json(&json!({"version": 1, "store": location.to_string(), "runs": runs, "workers": workers})).await
+        );
     }
     if runs.is_empty() {
         if !globals.quiet {
@@ -85,7 +104,9 @@ async fn list(globals: &Globals, opened: &dyn RunStore, location: &StoreLocation
         }
         return Ok(Exit::Done);
     }
-    Ok(term::out(term::table(&HEAD, runs.iter().map(row).collect())).await)
+    let mut tables = vec![term::table(&HEAD, runs.iter().map(row).collect())];
+    tables.extend(activity_table::of_workers(&workers));
+    Ok(term::out(tables.join("\n\n")).await)
 }
 
 /// The id of a run begins with the time when it was created.
@@ -110,6 +131,8 @@ fn state(run: &RunSummary) -> &'static str {
     match run.state {
         RunState::Finished => "finished",
         RunState::Stopped => "stopped",
+        RunState::Paused => "paused",
+        RunState::Canceled => "canceled",
         RunState::Running if run.progress.running > 0 => "running",
         RunState::Running => "interrupted",
     }

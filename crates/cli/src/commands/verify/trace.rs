@@ -48,6 +48,8 @@ fn as_run(args: Trace, logged: &LoggedModels) -> VerifyRun {
         record: None,
         replay: None,
         store: args.store,
+        run_id: None,
+        submit_only: false,
         allow: Vec::new(),
         trust: args.trust,
         timeouts: args.timeouts,

@@ -6,12 +6,13 @@ use std::time::Duration;
 use wharf_protocol::BoxFuture;
 
 use crate::ids::{RunId, TrialId, UnitId};
-use crate::plan::{Trial, Unit};
+use crate::plan::{RESULT_FORMAT, Trial, Unit};
 use crate::store::{Claim, ClaimedTrial, Lease, StoreError};
 
 use super::connection::{Connection, Row, damaged};
 use super::query::{Sql, now};
 use super::transaction::Transaction;
+use super::workers::not_lacked;
 use super::writer::Write;
 
 /// A claim of trials, or a renewal of those that a worker holds.
@@ -46,6 +47,15 @@ impl Write for ClaimTrials {
     }
 
     fn apply<'a>(&'a self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<Self::Output, StoreError>> {
+        macro_rules! claimable {
+            () => {
+                concat!(
+                    "EXISTS (SELECT 1 FROM run WHERE run.id = $1 AND run.state NOT IN ('paused', 'canceled') \
+                     AND run.format = $5) AND ",
+                    not_lacked!("$2")
+                )
+            };
+        }
         // Other workers claim at the same time: each of them skips what another one is claiming.
         const CLAIM: Sql = Sql {
             sqlite: concat!(
@@ -54,12 +64,16 @@ impl Write for ClaimTrials {
                 " + $3 WHERE run = $1 AND id IN (SELECT id FROM trial WHERE run = $1 AND state <> 'done' AND in_plan = 1 \
                  AND (worker IS NULL OR worker <> $2) AND lease_until <= ",
                 now!(sqlite),
+                " AND ",
+                claimable!(),
                 " ORDER BY position LIMIT $4) RETURNING id, fence, position, question, model, replicate"
             ),
             postgres: concat!(
                 "WITH open AS (SELECT id FROM trial WHERE run = $1 AND state <> 'done' AND in_plan = 1 \
                  AND (worker IS NULL OR worker <> $2) AND lease_until <= ",
                 now!(postgres),
+                " AND ",
+                claimable!(),
                 " ORDER BY position LIMIT $4 FOR UPDATE SKIP LOCKED) \
                  UPDATE trial SET state = 'running', worker = $2, fence = fence + 1, lease_until = ",
                 now!(postgres),
@@ -70,6 +84,7 @@ impl Write for ClaimTrials {
         Box::pin(async move {
             let Claimant { run, worker, limit, lease_millis } = &self.0;
             let claim = CLAIM.query().bind(&*run.0).bind(worker).bind(*lease_millis).bind(*limit);
+            let claim = claim.bind(i64::from(RESULT_FORMAT));
             let mut claimed = Vec::new();
             for row in transaction.connection.rows(claim).await? {
                 let trial = trial_of(&row)?;

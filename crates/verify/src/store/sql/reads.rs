@@ -185,6 +185,6 @@ fn json<T: DeserializeOwned>(text: &str) -> Result<T, StoreError> {
     serde_json::from_str(text).map_err(|error| damaged(&error))
 }
 
-fn named<T: DeserializeOwned>(name: &str) -> Result<T, StoreError> {
+pub(super) fn named<T: DeserializeOwned>(name: &str) -> Result<T, StoreError> {
     serde_json::from_value(Value::String(name.to_owned())).map_err(|error| damaged(&error))
 }

@@ -4,6 +4,7 @@ use wharf_protocol::BoxFuture;
 
 use crate::ids::RunId;
 use crate::json_name::json_name;
+use crate::plan::RESULT_FORMAT;
 use crate::store::{NewRun, Rerun, RunState, StoreError};
 
 use super::connection::Connection;
@@ -19,6 +20,11 @@ pub(super) struct SetState {
     pub(super) state: RunState,
 }
 
+pub(super) struct SetPriority {
+    pub(super) run: RunId,
+    pub(super) priority: i64,
+}
+
 pub(super) struct RerunUnits {
     pub(super) run: RunId,
     pub(super) which: Rerun,
@@ -31,9 +37,9 @@ impl Write for CreateRun {
         macro_rules! create {
             ($dialect:ident) => {
                 concat!(
-                    "INSERT INTO run (id, benchmark, created, state) VALUES ($1, $2, ",
+                    "INSERT INTO run (id, benchmark, created, state, format) VALUES ($1, $2, ",
                     now!($dialect),
-                    ", $3) ON CONFLICT (id) DO NOTHING"
+                    ", $3, $4) ON CONFLICT (id) DO NOTHING"
                 )
             };
         }
@@ -43,7 +49,7 @@ impl Write for CreateRun {
             let NewRun { id, benchmark, settings } = &self.0;
             let connection = &mut transaction.connection;
             let (settings, state) = (settings.to_string(), json_name(&RunState::Running));
-            let create = CREATE.query().bind(&*id.0).bind(benchmark).bind(&state);
+            let create = CREATE.query().bind(&*id.0).bind(benchmark).bind(&state).bind(i64::from(RESULT_FORMAT));
             if connection.execute(create).await? == 0 {
                 let is_same = is_same(connection, &self.0, &settings).await?;
                 return if is_same { Ok(()) } else { Err(StoreError::RunExists(id.clone())) };
@@ -85,7 +91,29 @@ impl Write for SetState {
         Box::pin(async move {
             let state = json_name(&self.state);
             let updated = transaction.connection.execute(SET.query().bind(&*self.run.0).bind(&state)).await?;
-            if updated == 0 { Err(StoreError::UnknownRun(self.run.clone())) } else { Ok(()) }
+            if updated == 0 {
+                return Err(StoreError::UnknownRun(self.run.clone()));
+            }
+            if self.state == RunState::Running {
+                transaction.offer_trials();
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Write for SetPriority {
+    type Output = ();
+
+    fn apply<'a>(&'a self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<(), StoreError>> {
+        const SET: Sql = Sql::same("UPDATE run SET priority = $2 WHERE id = $1");
+        Box::pin(async move {
+            let set = SET.query().bind(&*self.run.0).bind(self.priority);
+            if transaction.connection.execute(set).await? == 0 {
+                return Err(StoreError::UnknownRun(self.run.clone()));
+            }
+            transaction.offer_trials();
+            Ok(())
         })
     }
 }
@@ -131,7 +159,7 @@ impl Write for RerunUnits {
             ($of_trials:literal) => {
                 concat!(
                     "UPDATE unit SET verdict = NULL, failure_group = NULL, failure_category = NULL, response = NULL, \
-                     turns = NULL, tool_calls = NULL, input_tokens = NULL, output_tokens = NULL, cost_usd = NULL, \
+                     finished = NULL, turns = NULL, tool_calls = NULL, input_tokens = NULL, output_tokens = NULL, cost_usd = NULL, \
                      millis = NULL, result = NULL, trace = NULL, fence = NULL WHERE run = $1 AND verdict IS NOT NULL AND ",
                     $of_trials,
                     " AND ($3 IS NULL OR in_plan = 1 AND failure_group = $3)"

@@ -10,7 +10,7 @@ use crate::store::{Lease, StoreError};
 use super::blob::Blob;
 use super::connection::Connection;
 use super::leases::is_held;
-use super::query::{Dialect, Sql};
+use super::query::{Dialect, Sql, now};
 use super::transaction::Transaction;
 use super::writer::Write;
 
@@ -92,15 +92,15 @@ impl Write for FinishUnit {
 
     fn apply<'a>(&'a self, transaction: &'a mut Transaction<'_>) -> BoxFuture<'a, Result<(), StoreError>> {
         macro_rules! set {
-            () => {
-                "UPDATE unit SET verdict = $5, failure_group = $6, failure_category = $7, response = $8, turns = $9, \
+            ($dialect:ident) => {
+                concat!("UPDATE unit SET finished = ", now!($dialect), ", verdict = $5, failure_group = $6, failure_category = $7, response = $8, turns = $9, \
                  tool_calls = $10, input_tokens = $11, output_tokens = $12, cost_usd = $13, millis = $14, result = $15, \
-                 trace = $16, fence = $4 WHERE run = $1 AND trial = $2 AND id = $3 AND verdict IS NULL "
+                 trace = $16, fence = $4 WHERE run = $1 AND trial = $2 AND id = $3 AND verdict IS NULL ")
             };
         }
         const FINISH: Sql = Sql {
             sqlite: concat!(
-                set!(),
+                set!(sqlite),
                 "AND EXISTS (SELECT 1 FROM trial \
                  WHERE trial.run = $1 AND trial.id = $2 AND trial.fence = $4 AND trial.state = 'running') \
                  RETURNING in_plan; \
@@ -112,7 +112,7 @@ impl Write for FinishUnit {
             postgres: concat!(
                 "WITH held AS (SELECT 1 FROM trial WHERE run = $1 AND id = $2 AND fence = $4 AND state = 'running' \
                  FOR KEY SHARE) ",
-                set!(),
+                set!(postgres),
                 "AND EXISTS (SELECT 1 FROM held) RETURNING in_plan"
             ),
         };

@@ -81,7 +81,7 @@ impl Finished<'_> {
                 version: 1,
                 run: &self.planned.run.0,
                 benchmark: &self.benchmark,
-                state: if end == WorkerEnd::Finished { "finished" } else { "stopped" },
+                state: state_name(&end),
                 ok: exit == Exit::Done,
                 store: self.store_location.to_string(),
                 summary: &summary,
@@ -129,7 +129,13 @@ impl Finished<'_> {
     fn exit(&self, end: &WorkerEnd, summary: &Summary) -> Exit {
         let mut exit = match end {
             WorkerEnd::Finished => Exit::Done,
-            WorkerEnd::Stopped => Exit::Interrupted,
+            WorkerEnd::Stopped | WorkerEnd::Idle => Exit::Interrupted,
+            WorkerEnd::Paused | WorkerEnd::Canceled => {
+                let how = if *end == WorkerEnd::Paused { "paused" } else { "canceled" };
+                let resume = format!("continue it with `wharf verify resume {}`", self.planned.run);
+                term::error(&format!("run `{}` was {how}", self.planned.run), &[], Some(&resume));
+                Exit::Failed
+            }
             WorkerEnd::Unfinished => Exit::Failed,
             WorkerEnd::Budget(exceeded) => {
                 let flag = match exceeded {
@@ -226,4 +232,15 @@ fn resume_command(run: &str) -> String {
         words.extend(["--resume".to_owned(), run.to_owned()]);
     }
     shlex::try_join(words.iter().map(String::as_str)).unwrap_or_default()
+}
+
+fn state_name(end: &WorkerEnd) -> &'static str {
+    match end {
+        WorkerEnd::Finished => "finished",
+        WorkerEnd::Paused => "paused",
+        WorkerEnd::Canceled => "canceled",
+        WorkerEnd::Stopped | WorkerEnd::Idle | WorkerEnd::Budget(_) | WorkerEnd::Store(_) | WorkerEnd::Unfinished => {
+            "stopped"
+        }
+    }
 }
