@@ -9,6 +9,7 @@ mod leases;
 pub(super) mod link;
 mod plan;
 pub(super) mod query;
+mod rates;
 mod reads;
 pub(super) mod retries;
 mod runs;
@@ -26,6 +27,7 @@ use wharf_protocol::BoxFuture;
 use crate::ids::{RunId, TrialId};
 use crate::outcome::UnitResult;
 use crate::plan::{Trial, Trials};
+use crate::rate_limit::{RateGrant, RateReport};
 use crate::step::{RecordedStep, Recovery, StepRequest, StepResult, StepStart};
 use crate::store::{
     Claim, ClaimedTrial, Commit, Lease, NewRun, PlacedResult, Progress, Rerun, RunState, RunStore, RunSummary,
@@ -122,6 +124,10 @@ impl<S: SqlStore> RunStore for S {
         result: &'a UnitResult,
     ) -> BoxFuture<'a, Result<Commit, StoreError>> {
         Box::pin(async move { self.writer().queue(units::FinishUnit::new(lease, result).await?).await })
+    }
+
+    fn exchange_rate<'a>(&'a self, report: &'a RateReport) -> BoxFuture<'a, Result<RateGrant, StoreError>> {
+        Box::pin(self.writer().commit(rates::ExchangeRate(report.clone())))
     }
 
     fn progress<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Result<Progress, StoreError>> {

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::failpoint::{self, Failpoint};
 use crate::ids::UnitId;
-use crate::journal::{BudgetGuard, Journal, JournalError, StoreJournal};
+use crate::journal::{BudgetGuard, Guards, Journal, JournalError, RequestLimits, StoreJournal};
 use crate::plan::Trial;
 use crate::recording::ReplayJournal;
 use crate::store::{Claim, ClaimedTrial, Lease, Progress, RunState, RunStore, StoreError};
@@ -57,7 +57,7 @@ struct Session {
     store: Arc<dyn RunStore>,
     runner: Arc<dyn TrialRunner>,
     options: WorkerOptions,
-    budget: Arc<BudgetGuard>,
+    guards: Guards,
     stop: watch::Receiver<Stop>,
     observer: Arc<Observer>,
     heartbeat: Heartbeat,
@@ -85,10 +85,11 @@ pub(super) async fn run(worker: Worker) -> Result<WorkerReport, StoreError> {
         interval: options.heartbeat,
     };
     let budget = BudgetGuard::new(options.budget, Arc::clone(&store), options.run.clone());
+    let limits = RequestLimits::new(&options.rate_limits, &store);
     store.set_state(&options.run, RunState::Running).await?;
     let mut session = Session {
         heartbeat: Heartbeat::start(Arc::clone(&store), settings)?,
-        budget: Arc::new(budget),
+        guards: Guards { budget: Arc::new(budget), limits: Arc::new(limits) },
         stop: stop.clone(),
         observer: Arc::new(Observer::new(progress, events)),
         store,
@@ -178,12 +179,12 @@ impl Session {
 
     fn trial_task(&self, held: &HeldTrial) -> impl Future<Output = TrialEnd> + Send + 'static {
         let (store, runner, observer) = (Arc::clone(&self.store), Arc::clone(&self.runner), Arc::clone(&self.observer));
-        let (recovery, budget, replay) = (self.options.recovery, Arc::clone(&self.budget), self.options.replay.clone());
+        let (recovery, guards, replay) = (self.options.recovery, self.guards.clone(), self.options.replay.clone());
         let (lease, trial, open_units) = (held.lease.clone(), Arc::clone(&held.trial), held.open_units.clone());
         let stop = self.stop.clone();
         async move {
             let journal: Arc<dyn Journal> = match replay {
-                None => Arc::new(StoreJournal::new(store, lease, recovery, budget)),
+                None => Arc::new(StoreJournal::new(store, lease, recovery, guards)),
                 Some(recording) => match ReplayJournal::open(&recording, &trial, store, lease).await {
                     Ok(journal) => Arc::new(journal),
                     Err(error) => return TrialEnd { outcome: Err(error), journal: None },
@@ -208,7 +209,8 @@ impl Session {
             return;
         }
         self.is_claiming = true;
-        let (store, budget, options) = (Arc::clone(&self.store), Arc::clone(&self.budget), self.options.clone());
+        let (store, budget) = (Arc::clone(&self.store), Arc::clone(&self.guards.budget));
+        let options = self.options.clone();
         self.background.spawn(async move {
             let limit = u32::try_from(wanted.min(MAX_CLAIM)).unwrap_or(1);
             let claim = Claim { run: &options.run, worker: &options.worker, limit, lease: options.lease };
@@ -363,6 +365,7 @@ impl Session {
             for lease in &self.held_back {
                 let _ = self.store.release(lease).await;
             }
+            self.guards.limits.settle().await?;
             self.store.set_state(&self.options.run, state).await
         };
         // After a failure of the store its state cannot be recorded either, and that failure is reported.
