@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use wharf_protocol::Usage;
 
@@ -30,7 +31,7 @@ struct ProviderLimit {
     limit: RateLimit,
     store: Arc<dyn RunStore>,
     /// One request asks the store for all that wait.
-    turn: tokio::sync::Mutex<()>,
+    turn: Semaphore,
     state: Mutex<State>,
 }
 
@@ -78,7 +79,7 @@ impl RequestLimits {
                 provider: provider.clone(),
                 limit: *limit,
                 store: Arc::clone(store),
-                turn: tokio::sync::Mutex::new(()),
+                turn: Semaphore::new(1),
                 state: Mutex::new(state),
             };
             (provider.clone(), Arc::new(limit))
@@ -126,7 +127,8 @@ impl ProviderLimit {
             return Ok(held);
         }
         let _waiting = Waiting::new(self);
-        let _turn = self.turn.lock().await;
+        // It is never closed.
+        let _turn = self.turn.acquire().await;
         loop {
             if let Some(held) = self.take() {
                 return Ok(held);

@@ -360,12 +360,17 @@ impl Session {
     async fn finish(mut self) -> Result<WorkerReport, StoreError> {
         let end = self.end.take().unwrap_or(WorkerEnd::Stopped);
         let unfinished_count = self.held_back.len() as u64;
-        let state = if end == WorkerEnd::Finished { RunState::Finished } else { RunState::Stopped };
         let last_writes = async {
             for lease in &self.held_back {
                 let _ = self.store.release(lease).await;
             }
-            self.guards.limits.settle().await?;
+            if let Err(error) = self.guards.limits.settle().await {
+                tracing::warn!(%error, "what is left of the limits is not returned");
+            }
+            // Other workers may have finished the run that this one has to leave.
+            let progress = self.store.progress(&self.options.run).await?;
+            let is_done = end == WorkerEnd::Finished || (progress.units > 0 && progress.done >= progress.units);
+            let state = if is_done { RunState::Finished } else { RunState::Stopped };
             self.store.set_state(&self.options.run, state).await
         };
         // After a failure of the store its state cannot be recorded either, and that failure is reported.

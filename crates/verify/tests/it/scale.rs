@@ -97,6 +97,7 @@ async fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
+#[expect(clippy::print_stderr, reason = "a failure can be repeated with the seed")]
 async fn chaos(units: u32, recovery: Recovery) -> Chaos {
     let seed = fastrand::u64(..);
     eprintln!("seed {seed}");
@@ -186,6 +187,7 @@ async fn outcome(run: &CrashRun) -> (Progress, Vec<Arc<UnitResult>>) {
 }
 
 #[tokio::test]
+#[expect(clippy::print_stderr, reason = "the long test shows what it did")]
 async fn many_workers_finish_every_unit_once_whatever_is_killed() {
     let units = units();
     let all = u64::from(units);

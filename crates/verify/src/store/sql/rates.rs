@@ -30,13 +30,11 @@ impl Write for ExchangeRate {
         );
         Box::pin(async move {
             let (connection, provider) = (&mut transaction.connection, &self.0.provider);
-            let row = match read(connection, provider).await? {
-                Some(row) => Some(row),
-                None => {
-                    connection.execute(ADD.query().bind(provider)).await?;
-                    read(connection, provider).await?
-                }
-            };
+            let mut row = read(connection, provider).await?;
+            if row.is_none() {
+                connection.execute(ADD.query().bind(provider)).await?;
+                row = read(connection, provider).await?;
+            }
             let row = row.ok_or_else(|| StoreError::Failed(format!("the limits of `{provider}` are not stored")))?;
             let mut bucket = bucket_of(&row)?;
             let grant = bucket.exchange(&self.0, row.int("now")?);
