@@ -48,6 +48,8 @@ fn main() -> ExitCode {
         Some("hold-verify-100") => runtime().block_on(verify::hold(1)),
         Some("hold-verify-10000") => runtime().block_on(verify::hold(100)),
         Some("verify-worker") => return exit_code(runtime().block_on(verify::work_against_faulty_provider())),
+        Some("scale-worker") => runtime().block_on(verify::scale_worker()),
+        Some("scale") => return exit_code(runtime().block_on(verify::compare_workers())),
         Some("verify") => return exit_code(runtime().block_on(verify::compare())),
         Some("agent") => return exit_code(runtime().block_on(agent::compare())),
         Some("fleet") => return exit_code(runtime().block_on(fleet::compare())),
@@ -56,7 +58,7 @@ fn main() -> ExitCode {
         _ => {
             let all = async {
                 let servers = stdio().await & http().await & fleet::compare().await;
-                servers & agent::compare().await & verify::compare().await
+                servers & agent::compare().await & verify::compare().await & verify::compare_workers().await
             };
             return exit_code(runtime().block_on(all));
         }

@@ -2,6 +2,7 @@
 
 mod faulty;
 mod fixture;
+mod scale;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::measure::{median, output_of, peak_memory};
 use fixture::{Fixture, QUESTIONS, TemporaryFolder};
 
 pub(crate) use faulty::work_against_faulty_provider;
+pub(crate) use scale::{compare_workers, scale_worker};
 
 /// Units of a live round.
 const LIVE_UNITS: u32 = 1_280;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 use wharf::agent::{Agent, Capabilities, Model, ModelError, ModelRequest, ModelResponse, StopReason, models::Endpoint};
 use wharf::fleet::{Dispatcher, Fleet, Policy};
-use wharf::verify::store::{NewRun, RunStore as _, SqliteStore};
+use wharf::verify::store::{NewRun, RunStore, SqliteStore};
 use wharf::verify::{
     Benchmark, BenchmarkRunner, EvaluationOptions, Judge, ModelSettings, ModelUnderTest, Plan, PlanInput, RunnerParts,
     Selection, ServerSet, ToolSets, TrialRunner, Workbench,
@@ -110,9 +110,14 @@ impl Fixture {
     /// Opens a store, and plans the run unless it is there.
     pub(super) async fn store(&self, path: &Path) -> Arc<SqliteStore> {
         let store = super::open(path).await;
-        if store.progress(&super::run_id()).await.is_ok_and(|progress| progress.units > 0) {
-            return store;
+        if !store.progress(&super::run_id()).await.is_ok_and(|progress| progress.units > 0) {
+            self.plan(&*store).await;
         }
+        store
+    }
+
+    /// Plans the run.
+    pub(super) async fn plan(&self, store: &dyn RunStore) {
         let plan = Plan::new(&PlanInput {
             benchmark: &self.benchmark,
             models: std::slice::from_ref(&self.model),
@@ -128,7 +133,6 @@ impl Fixture {
         let run = NewRun { id: super::run_id(), benchmark: "bench".to_owned(), settings: json!({}) };
         let _ = store.create_run(&run).await;
         store.set_plan(&run.id, Arc::new(plan.expect("a plan"))).await.expect("a stored plan");
-        store
     }
 
     /// Returns the pipeline.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::evaluation::{DeepRubric, DeepTemplate, Mode, RubricStrategy};
 use crate::panel::PanelRule;
+use crate::rate_limit::RateLimit;
 use crate::step::Recovery;
 
 pub use preset::{InvalidPreset, Preset};
@@ -86,6 +87,9 @@ pub struct VerificationConfig {
     /// The maximum number of concurrent requests to each provider, by the name of the interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider_limits: Option<BTreeMap<String, u32>>,
+    /// The limits per minute of each provider, by the name of the interface, for all workers together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_limits: Option<BTreeMap<String, RateLimit>>,
     /// What happens to steps that a crash interrupted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,
@@ -141,6 +145,7 @@ impl VerificationConfig {
             embedding_check_threshold: self.embedding_check_threshold.or(other.embedding_check_threshold),
             concurrency: self.concurrency.or(other.concurrency),
             provider_limits: self.provider_limits.or(other.provider_limits),
+            rate_limits: self.rate_limits.or(other.rate_limits),
             recovery: self.recovery.or(other.recovery),
             max_cost_usd: self.max_cost_usd.or(other.max_cost_usd),
             max_tokens: self.max_tokens.or(other.max_tokens),

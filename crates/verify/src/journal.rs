@@ -1,6 +1,7 @@
 //! The journal of a trial: the intent of every paid or writing step before it, and its result after it.
 
 pub(crate) mod pending;
+mod request_limits;
 mod store_journal;
 
 use wharf_protocol::BoxFuture;
@@ -10,7 +11,8 @@ use crate::outcome::UnitResult;
 use crate::store::StoreError;
 
 pub use crate::step::{StepKind, StepOwner, StepRequest, StepResult, StepStart};
-pub use store_journal::{BudgetGuard, StoreJournal};
+pub use request_limits::{RequestLimits, RequestPermit};
+pub use store_journal::{BudgetGuard, Guards, StoreJournal};
 
 /// Why a step must not be executed. The trial ends without a result.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -37,6 +39,12 @@ pub trait Journal: Send + Sync {
     /// Whether every step is on record, so that no server is started and nothing waits before a retry.
     fn is_replay(&self) -> bool {
         false
+    }
+
+    /// Waits until a request may be sent to a provider. Before the intent: waiting must not interrupt a step.
+    fn permit<'a>(&'a self, provider: &'a str) -> BoxFuture<'a, Result<RequestPermit, JournalError>> {
+        let _ = provider;
+        Box::pin(async { Ok(RequestPermit::default()) })
     }
 
     /// Records the intent of a step, or returns its recorded result. The intent is durable when this returns, and so are

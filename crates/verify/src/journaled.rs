@@ -20,7 +20,7 @@ mod stop;
 pub(crate) use calls::{JournaledCalls, ServerLifetime};
 pub(crate) use denials::Denials;
 pub(crate) use embeddings::{EmbeddingError, TextPair, similarities};
-pub(crate) use requests::{JournaledRequests, RequestContext, RequestOwner};
+pub(crate) use requests::{JournaledRequests, RequestContext, RequestOwner, RequestSender};
 pub(crate) use steps::{Steps, Totals};
 pub(crate) use stop::StopCause;
 

@@ -10,7 +10,9 @@ use wharf_agent::middleware::{AttemptTimeout, LayeredModel, Middleware, ModelLay
 use wharf_agent::{Agent, Limits, ModelError, ModelOptions, NoTools, Run, RunEnd};
 use wharf_protocol::{Json, Message, Role, Usage};
 
-use crate::journaled::{JournaledRequests, RequestContext, RequestOwner, Steps, StopCause, Totals, middleware};
+use crate::journaled::{
+    JournaledRequests, RequestContext, RequestOwner, RequestSender, Steps, StopCause, Totals, middleware,
+};
 use crate::judge_prompt::{JudgePrompt, repair};
 use crate::model_under_test::Judge;
 
@@ -129,7 +131,8 @@ impl UnitJudge {
     async fn request(&mut self, prompt: &JudgePrompt) -> Result<String, JudgeError> {
         let Judge { model, settings, concurrency, .. } = &*self.judge;
         let context = Arc::new(NoContext);
-        let journal = JournaledRequests::new(Arc::clone(&self.steps), RequestOwner::Judge, context);
+        let sender = RequestSender { owner: RequestOwner::Judge, provider: settings.interface.clone() };
+        let journal = JournaledRequests::new(Arc::clone(&self.steps), sender, context);
         let mut layers: Vec<Arc<dyn ModelLayer>> = vec![Arc::new(journal)];
         if let Some(time) = settings.attempt_timeout {
             let policy = settings.middleware.model_retry.policy.clone();

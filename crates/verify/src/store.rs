@@ -23,6 +23,7 @@ use wharf_protocol::{BoxFuture, Usage};
 use crate::ids::{RunId, TrialId, UnitId};
 use crate::outcome::{UnitResult, Verdict};
 use crate::plan::{Trial, Trials};
+use crate::rate_limit::{RateGrant, RateReport};
 use crate::step::{StepRequest, StepResult, StepStart};
 
 pub use crate::step::{RecordedStep, Recovery};
@@ -239,6 +240,10 @@ pub trait RunStore: Send + Sync {
     /// Queues the result of a unit.
     fn finish_unit<'a>(&'a self, lease: &'a Lease, result: &'a UnitResult)
     -> BoxFuture<'a, Result<Commit, StoreError>>;
+
+    /// Reports what a worker used of the limits of a provider, and grants it requests for the next two seconds. All workers
+    /// share the limits, by the store's clock.
+    fn exchange_rate<'a>(&'a self, report: &'a RateReport) -> BoxFuture<'a, Result<RateGrant, StoreError>>;
 
     /// Returns what is done of a run.
     fn progress<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Result<Progress, StoreError>>;

@@ -4,6 +4,7 @@ mod heartbeat;
 mod observed;
 mod session;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use crate::budget::{Budget, BudgetExceeded};
 use crate::ids::{RunId, TrialId, UnitId};
 use crate::journal::{Journal, JournalError};
 use crate::plan::Trial;
+use crate::rate_limit::RateLimit;
 use crate::recording::Recording;
 use crate::step::Recovery;
 use crate::store::{Progress, RunStore, StoreError, WorkerRecord};
@@ -62,6 +64,8 @@ pub struct WorkerOptions {
     pub recovery: Recovery,
     /// The limits of the run.
     pub budget: Budget,
+    /// The limits per minute of each provider, which all workers of the store share.
+    pub rate_limits: BTreeMap<String, RateLimit>,
     /// Answers every step, instead of executing it.
     pub replay: Option<Arc<Recording>>,
     /// Whether the worker shares the run with others that end it.
@@ -158,6 +162,7 @@ impl WorkerOptions {
             poll: POLL,
             recovery: Recovery::default(),
             budget: Budget::default(),
+            rate_limits: BTreeMap::new(),
             replay: None,
             role: WorkerRole::default(),
             record: None,

@@ -1,5 +1,6 @@
 //! Executing a planned run, and showing its progress.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use wharf::verify::report::BenchmarkText;
 use wharf::verify::store::{NewRun, Recovery};
 use wharf::verify::worker::{Stop, Worker, WorkerOptions, WorkerReport};
 use wharf::verify::{
-    Benchmark, BenchmarkRunner, Budget, EvaluationOptions, JUDGE_PROMPT_VERSION, Plan, RunId, RunStore, Selection,
-    StoreError, ToolSets, VerificationConfig,
+    Benchmark, BenchmarkRunner, Budget, EvaluationOptions, JUDGE_PROMPT_VERSION, Plan, RateLimit, RunId, RunStore,
+    Selection, StoreError, ToolSets, VerificationConfig,
 };
 
 use super::display::RunDisplay;
@@ -39,6 +40,8 @@ pub(crate) struct RunOptions {
     pub(crate) concurrency: usize,
     pub(crate) recovery: Recovery,
     pub(crate) budget: Budget,
+    /// The limits per minute of each provider.
+    pub(crate) rate_limits: BTreeMap<String, RateLimit>,
     /// How long a process that was killed holds its trials.
     pub(crate) lease: Duration,
     /// Where all steps come from, if the run is a replay.
@@ -56,6 +59,7 @@ impl RunOptions {
                 max_tokens: config.max_tokens,
                 max_time: config.max_time.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
             },
+            rate_limits: config.rate_limits.clone().unwrap_or_default(),
             lease,
             recording,
         }
@@ -149,13 +153,14 @@ impl PlannedRun {
         mut interruption: watch::Receiver<Interruption>,
     ) -> Result<WorkerReport, StoreError> {
         let (stop, stopped) = watch::channel(Stop::No);
-        let RunOptions { concurrency, recovery, budget, lease, recording } = &self.options;
+        let RunOptions { concurrency, recovery, budget, rate_limits, lease, recording } = &self.options;
         let worker = format!("{}-{}", self.run, new_id());
         let record = worker_record::of_this_process(worker.clone(), *concurrency, Some(self.run.clone()));
         let options = WorkerOptions {
             in_flight: *concurrency,
             recovery: *recovery,
             budget: *budget,
+            rate_limits: rate_limits.clone(),
             replay: recording.clone(),
             lease: *lease,
             heartbeat: *lease / HEARTBEATS_PER_LEASE,

@@ -1,5 +1,6 @@
 //! The quickstart benchmark, which is part of the binary: a dozen questions over the demo server with scripted models.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -105,6 +106,7 @@ async fn run_in(globals: &Globals, folder: &Path) -> Result<Quickstart, UsageErr
         concurrency: VerificationConfig::DEFAULT_CONCURRENCY as usize,
         recovery: Recovery::default(),
         budget: Budget::default(),
+        rate_limits: BTreeMap::new(),
         lease: engine::DEFAULT_LEASE,
         recording: None,
     };

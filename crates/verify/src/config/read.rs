@@ -8,6 +8,7 @@ use wharf_config::{Problem, Severity};
 use wharf_protocol::nearest;
 
 use super::VerificationConfig;
+use crate::rate_limit::RateLimit;
 
 /// The maximum number of replicates, and of trials that run at the same time.
 const MAX_COUNT: u32 = 10_000;
@@ -30,7 +31,7 @@ const MCP_KEYS: [&str; 9] = [
 
 impl VerificationConfig {
     /// The keys of a file.
-    pub const KEYS: [&'static str; 27] = [
+    pub const KEYS: [&'static str; 28] = [
         "models",
         "models_file",
         "judges",
@@ -53,6 +54,7 @@ impl VerificationConfig {
         "embedding_check_threshold",
         "concurrency",
         "provider_limits",
+        "rate_limits",
         "recovery",
         "max_cost_usd",
         "max_tokens",
@@ -109,6 +111,13 @@ impl VerificationConfig {
         expect("concurrency", is_count(self.concurrency), count.clone());
         let limits = self.provider_limits.iter().flatten();
         expect("provider_limits", limits.clone().all(|(_, limit)| is_count(Some(*limit))), count);
+        let is_limit = |limit: &RateLimit| {
+            limit.requests_per_minute != Some(0)
+                && limit.tokens_per_minute != Some(0)
+                && is_amount(limit.usd_per_minute)
+        };
+        let rates = self.rate_limits.iter().flatten();
+        expect("rate_limits", rates.clone().all(|(_, limit)| is_limit(limit)), "numbers greater than 0".to_owned());
         expect("max_cost_usd", is_amount(self.max_cost_usd), "an amount in dollars greater than 0".to_owned());
         expect("max_tokens", self.max_tokens.is_none_or(|tokens| tokens > 0), "a number greater than 0".to_owned());
         expect("max_time", is_amount(self.max_time), "a number of seconds greater than 0".to_owned());
@@ -177,7 +186,7 @@ mod tests {
             sufficiency_enabled: yes\nrubric_evaluation_strategy: sequential\ndeep_judgment_mode: full\ndeep_judgment_rubric_mode: enable_all\n\
             deep_judgment_max_excerpts_per_attribute: 2\ndeep_judgment_rubric_max_excerpts_default: 5\n\
             deep_judgment_fuzzy_match_threshold: 0.9\ndeep_judgment_excerpt_retry_attempts: 1\n\
-            embedding_check_model: ollama:nomic\nembedding_check_threshold: 0.9\nconcurrency: 3\nprovider_limits: {anthropic: 2}\nrecovery: indeterminate\n\
+            embedding_check_model: ollama:nomic\nembedding_check_threshold: 0.9\nconcurrency: 3\nprovider_limits: {anthropic: 2}\nrate_limits: {anthropic: {requests_per_minute: 50, usd_per_minute: 2.5}}\nrecovery: indeterminate\n\
             max_cost_usd: 1.5\nmax_tokens: 10\nmax_time: 60\nfail_under: 80\n";
         let config = VerificationConfig::parse(text, Path::new("run.yaml")).unwrap();
         let Value::Object(written) = serde_json::to_value(&config).unwrap() else { panic!("an object") };
@@ -205,13 +214,14 @@ mod tests {
         insta::assert_snapshot!(problems("replicate: 2\n\"judge\": x\nzzz: 1\n"), @"
         run.yaml:1: replicate: unknown key (did you mean `replicates`?)
         run.yaml:2: judge: unknown key (did you mean `judges`?)
-        run.yaml:3: zzz: unknown key (known keys: models, models_file, judges, panel, allow_self_judging, replicates, evaluation_mode, use_full_trace_for_template, use_full_trace_for_rubric, abstention_enabled, sufficiency_enabled, rubric_evaluation_strategy, deep_judgment_mode, deep_judgment_rubric_mode, deep_judgment_max_excerpts_per_attribute, deep_judgment_rubric_max_excerpts_default, deep_judgment_fuzzy_match_threshold, deep_judgment_excerpt_retry_attempts, embedding_check_model, embedding_check_threshold, concurrency, provider_limits, recovery, max_cost_usd, max_tokens, max_time, fail_under)
+        run.yaml:3: zzz: unknown key (known keys: models, models_file, judges, panel, allow_self_judging, replicates, evaluation_mode, use_full_trace_for_template, use_full_trace_for_rubric, abstention_enabled, sufficiency_enabled, rubric_evaluation_strategy, deep_judgment_mode, deep_judgment_rubric_mode, deep_judgment_max_excerpts_per_attribute, deep_judgment_rubric_max_excerpts_default, deep_judgment_fuzzy_match_threshold, deep_judgment_excerpt_retry_attempts, embedding_check_model, embedding_check_threshold, concurrency, provider_limits, rate_limits, recovery, max_cost_usd, max_tokens, max_time, fail_under)
         ");
         insta::assert_snapshot!(
-            problems("replicates: 0\nfail_under: 101\nmax_cost_usd: -1\nmodels: []\nprovider_limits: {a: 0}\n"),
+            problems("replicates: 0\nfail_under: 101\nmax_cost_usd: -1\nmodels: []\nprovider_limits: {a: 0}\nrate_limits: {a: {tokens_per_minute: 0}}\n"),
             @"
         run.yaml:1: replicates: invalid value: expected 1 to 10000
         run.yaml:5: provider_limits: invalid value: expected 1 to 10000
+        run.yaml:6: rate_limits: invalid value: expected numbers greater than 0
         run.yaml:3: max_cost_usd: invalid value: expected an amount in dollars greater than 0
         run.yaml:2: fail_under: invalid value: expected a percentage from 0 to 100
         run.yaml:4: models: invalid value: expected at least one model

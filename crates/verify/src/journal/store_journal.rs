@@ -13,7 +13,7 @@ use crate::step::{Recovery, StepRequest, StepResult, StepStart};
 use crate::store::{Lease, RunStore};
 
 use super::pending::PendingCommits;
-use super::{Journal, JournalError};
+use super::{Journal, JournalError, RequestLimits, RequestPermit};
 
 /// The budget of a run, as one worker checks it.
 pub struct BudgetGuard {
@@ -21,6 +21,15 @@ pub struct BudgetGuard {
     started: Instant,
     store: Arc<dyn RunStore>,
     run: RunId,
+}
+
+/// What a step needs before it begins, shared by all trials of a worker.
+#[derive(Clone)]
+pub struct Guards {
+    /// The budget of the run.
+    pub budget: Arc<BudgetGuard>,
+    /// The limits of the providers.
+    pub limits: Arc<RequestLimits>,
 }
 
 /// Records the steps and results of one trial under its lease.
@@ -31,7 +40,7 @@ pub struct StoreJournal {
     store: Arc<dyn RunStore>,
     lease: Lease,
     recovery: Recovery,
-    budget: Arc<BudgetGuard>,
+    guards: Guards,
     pending: PendingCommits,
 }
 
@@ -54,19 +63,23 @@ impl BudgetGuard {
 
 impl StoreJournal {
     /// Creates the journal of a claimed trial.
-    pub fn new(store: Arc<dyn RunStore>, lease: Lease, recovery: Recovery, budget: Arc<BudgetGuard>) -> Self {
-        Self { store, lease, recovery, budget, pending: PendingCommits::default() }
+    pub fn new(store: Arc<dyn RunStore>, lease: Lease, recovery: Recovery, guards: Guards) -> Self {
+        Self { store, lease, recovery, guards, pending: PendingCommits::default() }
     }
 }
 
 impl Journal for StoreJournal {
+    fn permit<'a>(&'a self, provider: &'a str) -> BoxFuture<'a, Result<RequestPermit, JournalError>> {
+        Box::pin(async move { Ok(self.guards.limits.permit(provider).await?) })
+    }
+
     fn begin_step<'a>(&'a self, step: &'a StepRequest) -> BoxFuture<'a, Result<StepStart, JournalError>> {
         Box::pin(async move {
-            if self.budget.budget.needs_usage() {
+            if self.guards.budget.budget.needs_usage() {
                 // The totals of the store must include the steps of this trial.
                 self.pending.settle().await?;
             }
-            self.budget.check().await?;
+            self.guards.budget.check().await?;
             let begin = self.store.begin_step(&self.lease, step, self.recovery);
             let (settled, started) = futures_util::future::join(self.pending.settle(), begin).await;
             settled?;

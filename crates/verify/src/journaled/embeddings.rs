@@ -9,7 +9,7 @@ use wharf_protocol::Usage;
 use super::steps::{Executed, FinishedStep, Steps};
 use super::stop::StopCause;
 use crate::embedding::EmbeddingModel;
-use crate::journal::StepKind;
+use crate::journal::{RequestPermit, StepKind};
 
 /// How long one attempt may take.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(120);
@@ -71,7 +71,9 @@ pub(crate) async fn similarities(
     let mut retries = 0;
     loop {
         let on_time_limit = |seconds| body(&EmbeddingBody::TimeLimit(seconds));
-        let result = steps.run(StepKind::Embedding, digest.clone(), execute(model, pairs), on_time_limit).await;
+        let Some(permit) = steps.permit(embedder.interface()).await else { return Err(stopped(steps)) };
+        let request = execute(model, pairs, permit);
+        let result = steps.run(StepKind::Embedding, digest.clone(), request, on_time_limit).await;
         let Some(FinishedStep { result, .. }) = result else { return Err(stopped(steps)) };
         let Some(recorded) = steps.decode(&result) else { return Err(stopped(steps)) };
         let error = match recorded {
@@ -95,12 +97,16 @@ fn stopped(steps: &Steps) -> EmbeddingError {
     EmbeddingError::Stopped(steps.stop().cause().unwrap_or_else(unknown))
 }
 
-async fn execute(model: &EmbeddingModel, pairs: &[TextPair]) -> Executed {
+async fn execute(model: &EmbeddingModel, pairs: &[TextPair], mut permit: RequestPermit) -> Executed {
     let texts: Vec<String> = pairs.iter().flat_map(|pair| [pair.first.clone(), pair.second.clone()]).collect();
     let late = |_| {
         let message = format!("no embeddings within {} s", ATTEMPT_TIMEOUT.as_secs());
         Err(ModelError::new(ModelErrorKind::Timeout, message))
     };
+    if let Err(error) = permit.send().await {
+        let error = ModelError::new(ModelErrorKind::Overloaded, error.to_string());
+        return Executed { body: body(&EmbeddingBody::Error(error)), failed: true, usage: Usage::default() };
+    }
     let attempt = tokio::time::timeout(ATTEMPT_TIMEOUT, model.embedder.embed(&texts)).await.unwrap_or_else(late);
     match attempt {
         Ok(Embeddings { vectors, .. }) if vectors.len() != texts.len() => {
@@ -108,11 +114,17 @@ async fn execute(model: &EmbeddingModel, pairs: &[TextPair]) -> Executed {
             Executed { body: body(&EmbeddingBody::Error(error)), failed: true, usage: Usage::default() }
         }
         Ok(Embeddings { vectors, usage, .. }) => {
+            permit.finish(&usage);
             let cosines = vectors.chunks(2).map(|pair| Embeddings::cosine(&pair[0], &pair[1])).collect();
             Executed { body: body(&EmbeddingBody::Cosines(cosines)), failed: false, usage }
         }
         Err(error) => {
             let failed = error.is_transient();
+            if error.kind == ModelErrorKind::RateLimit
+                && let Err(error) = permit.refused(error.retry_after).await
+            {
+                tracing::warn!(%error, "other workers do not learn that the provider refuses requests");
+            }
             Executed { body: body(&EmbeddingBody::Error(error)), failed, usage: Usage::default() }
         }
     }

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use wharf_agent::middleware::{ModelLayer, NextModel};
-use wharf_agent::{ModelError, ModelOptions, ModelRequest, ModelResponse};
+use wharf_agent::{ModelError, ModelErrorKind, ModelOptions, ModelRequest, ModelResponse};
 use wharf_protocol::{BoxFuture, Message, Usage};
 
 use super::steps::{Attempt, Executed, Steps};
 use super::stop::StopCause;
-use crate::journal::StepKind;
+use crate::journal::{RequestPermit, StepKind};
 use crate::outcome::FailureCategory;
 
 /// Who sends the requests.
@@ -20,6 +20,14 @@ pub(crate) enum RequestOwner {
     Model,
     /// A judge.
     Judge,
+}
+
+/// Who sends the requests, and to whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RequestSender {
+    pub(crate) owner: RequestOwner,
+    /// The name of the interface.
+    pub(crate) provider: String,
 }
 
 /// What the layer knows about the run beside its requests.
@@ -37,7 +45,7 @@ pub(crate) trait RequestContext: Send + Sync {
 /// A layer that executes each attempt of a model request as a step.
 pub(crate) struct JournaledRequests {
     steps: Arc<Steps>,
-    owner: RequestOwner,
+    sender: RequestSender,
     context: Arc<dyn RequestContext>,
     /// The failures of the current request, by kind of error.
     failures: Mutex<BTreeMap<String, u32>>,
@@ -81,8 +89,8 @@ struct RequestDigest<'a> {
 }
 
 impl JournaledRequests {
-    pub(crate) fn new(steps: Arc<Steps>, owner: RequestOwner, context: Arc<dyn RequestContext>) -> Self {
-        Self { steps, owner, context, failures: Mutex::default() }
+    pub(crate) fn new(steps: Arc<Steps>, sender: RequestSender, context: Arc<dyn RequestContext>) -> Self {
+        Self { steps, sender, context, failures: Mutex::default() }
     }
 
     fn digest(&self, request: &ModelRequest<'_>) -> String {
@@ -98,19 +106,30 @@ impl JournaledRequests {
         self.steps.digest(&digested)
     }
 
-    async fn execute<'a>(&self, request: ModelRequest<'a>, next: NextModel<'a>) -> Executed {
+    async fn execute<'a>(&self, request: ModelRequest<'a>, next: NextModel<'a>, mut permit: RequestPermit) -> Executed {
         if let Some(problem) = self.context.problem() {
             return executed(&AttemptBody::Invalid(problem), false, Usage::default());
         }
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Err(error) = permit.send().await {
+            // The journal reports the same failure with the result of this step.
+            let error = ModelError::new(ModelErrorKind::Overloaded, error.to_string());
+            return executed(&AttemptBody::Error(FailedAttempt { error, failures }), true, Usage::default());
+        }
         match next.complete(request).await {
             Ok(response) => {
                 let usage = response.usage;
+                permit.finish(&usage);
                 let attempt = AttemptBody::Response(Box::new(RespondedAttempt { response, failures }));
                 executed(&attempt, false, usage)
             }
             Err(error) => {
                 let failed = error.is_transient();
+                if error.kind == ModelErrorKind::RateLimit
+                    && let Err(error) = permit.refused(error.retry_after).await
+                {
+                    tracing::warn!(%error, "other workers do not learn that the provider refuses requests");
+                }
                 executed(&AttemptBody::Error(FailedAttempt { error, failures }), failed, Usage::default())
             }
         }
@@ -142,13 +161,14 @@ impl JournaledRequests {
             stop.set(StopCause::TimeLimit(seconds));
             return None;
         }
-        let kind = match self.owner {
+        let kind = match self.sender.owner {
             RequestOwner::Model => StepKind::Model,
             RequestOwner::Judge => StepKind::Judge,
         };
         let on_time_limit = |seconds| body(&AttemptBody::TimeLimit(seconds));
         let digest = self.digest(&request);
-        let attempted = self.steps.run(kind, digest, self.execute(request, next), on_time_limit).await?;
+        let permit = self.steps.permit(&self.sender.provider).await?;
+        let attempted = self.steps.run(kind, digest, self.execute(request, next, permit), on_time_limit).await?;
         let result = attempted.result;
         let attempt = |retries| Attempt { millis: result.millis, retries };
         match self.steps.decode(&result)? {

@@ -11,7 +11,7 @@ use wharf_protocol::{Redactor, Usage};
 use super::clock::ExecutionClock;
 use super::stop::{Stop, StopCause};
 use crate::digest::sha256;
-use crate::journal::{Journal, JournalError, StepKind, StepOwner, StepRequest, StepResult, StepStart};
+use crate::journal::{Journal, JournalError, RequestPermit, StepKind, StepOwner, StepRequest, StepResult, StepStart};
 use crate::store::StoreError;
 
 /// The steps of a trial's answer, or of a unit's judgment.
@@ -106,6 +106,12 @@ impl Steps {
     pub(super) fn digest(&self, request: &impl Serialize) -> String {
         let text = serde_json::to_string(request).unwrap_or_else(|error| error.to_string());
         sha256(self.redactor.redact_json(&text).as_bytes())
+    }
+
+    /// Waits until a request may be sent to a provider. Returns `None` if it must not be; then the cause is set.
+    pub(super) async fn permit(&self, provider: &str) -> Option<RequestPermit> {
+        let permit = self.journal.permit(provider).await;
+        permit.map_err(|error| self.stop.set(StopCause::Journal(error))).ok()
     }
 
     /// Executes a step, or returns its recorded result. Returns `None` if the step must not be executed; then the cause

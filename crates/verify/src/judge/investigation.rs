@@ -9,7 +9,7 @@ use wharf_protocol::{Message, Role, ToolSource};
 
 use super::{JudgeError, UnitJudge};
 use crate::journaled::{
-    Denials, JournaledCalls, JournaledRequests, RequestContext, RequestOwner, ServerLifetime, StopCause,
+    Denials, JournaledCalls, JournaledRequests, RequestContext, RequestOwner, RequestSender, ServerLifetime, StopCause,
     context_window, middleware,
 };
 use crate::model_under_test::Judge;
@@ -33,7 +33,8 @@ impl UnitJudge {
         let Investigation { messages, tools, context, denials, turns, time } = investigation;
         let Judge { model, settings, concurrency, .. } = &*self.judge;
         let steps = Arc::new(self.steps.sibling().with_time_limit(Some(time)));
-        let requests = JournaledRequests::new(Arc::clone(&steps), RequestOwner::Judge, context);
+        let sender = RequestSender { owner: RequestOwner::Judge, provider: settings.interface.clone() };
+        let requests = JournaledRequests::new(Arc::clone(&steps), sender, context);
         let mut layers: Vec<Arc<dyn ModelLayer>> = vec![Arc::new(requests)];
         if let Some(time) = settings.attempt_timeout {
             layers.push(Arc::new(AttemptTimeout::new(time, settings.middleware.model_retry.policy.clone())));

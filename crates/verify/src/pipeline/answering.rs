@@ -11,8 +11,8 @@ use super::context::TrialContext;
 use super::conversation;
 use crate::journal::{JournalError, StepOwner};
 use crate::journaled::{
-    Denials, JournaledCalls, JournaledRequests, RequestContext, RequestOwner, Steps, StopCause, context_window,
-    middleware,
+    Denials, JournaledCalls, JournaledRequests, RequestContext, RequestOwner, RequestSender, Steps, StopCause,
+    context_window, middleware,
 };
 use crate::workbench::{TrialServers, TrialTools};
 
@@ -94,7 +94,8 @@ impl Answering<'_> {
 fn agent(trial: &TrialContext, tools: &TrialTools, steps: &Arc<Steps>, denials: Arc<Denials>) -> Agent {
     let settings = &trial.model.settings;
     let context: Arc<dyn RequestContext> = Arc::clone(&tools.offered) as _;
-    let requests = JournaledRequests::new(Arc::clone(steps), RequestOwner::Model, context);
+    let sender = RequestSender { owner: RequestOwner::Model, provider: settings.interface.clone() };
+    let requests = JournaledRequests::new(Arc::clone(steps), sender, context);
     let mut layers: Vec<Arc<dyn ModelLayer>> = vec![Arc::new(requests)];
     if let Some(time) = settings.attempt_timeout {
         layers.push(Arc::new(AttemptTimeout::new(time, settings.middleware.model_retry.policy.clone())));

@@ -10,6 +10,7 @@ mod leases;
 pub(super) mod link;
 mod plan;
 pub(super) mod query;
+mod rates;
 mod reads;
 mod retention;
 pub(super) mod retries;
@@ -29,6 +30,7 @@ use wharf_protocol::BoxFuture;
 use crate::ids::{RunId, TrialId};
 use crate::outcome::UnitResult;
 use crate::plan::{Trial, Trials};
+use crate::rate_limit::{RateGrant, RateReport};
 use crate::step::{RecordedStep, Recovery, StepRequest, StepResult, StepStart};
 use crate::store::{
     Claim, ClaimedTrial, Commit, Lack, Lease, NewRun, PlacedResult, Progress, Rerun, RunActivity, RunState, RunStore,
@@ -137,6 +139,10 @@ impl<S: SqlStore> RunStore for S {
         result: &'a UnitResult,
     ) -> BoxFuture<'a, Result<Commit, StoreError>> {
         Box::pin(async move { self.writer().queue(units::FinishUnit::new(lease, result).await?).await })
+    }
+
+    fn exchange_rate<'a>(&'a self, report: &'a RateReport) -> BoxFuture<'a, Result<RateGrant, StoreError>> {
+        Box::pin(self.writer().commit(rates::ExchangeRate(report.clone())))
     }
 
     fn progress<'a>(&'a self, run: &'a RunId) -> BoxFuture<'a, Result<Progress, StoreError>> {

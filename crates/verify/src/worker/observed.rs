@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, watch};
 use wharf_protocol::BoxFuture;
 
 use crate::ids::{QuestionId, UnitId};
-use crate::journal::{Journal, JournalError};
+use crate::journal::{Journal, JournalError, RequestPermit};
 use crate::outcome::{UnitResult, Verdict};
 use crate::plan::Trial;
 use crate::step::{StepRequest, StepResult, StepStart};
@@ -143,6 +143,13 @@ impl ObservedJournal {
 impl Journal for ObservedJournal {
     fn is_replay(&self) -> bool {
         self.journal.is_replay()
+    }
+
+    fn permit<'a>(&'a self, provider: &'a str) -> BoxFuture<'a, Result<RequestPermit, JournalError>> {
+        Box::pin(async move {
+            self.check_retry()?;
+            self.journal.permit(provider).await
+        })
     }
 
     fn begin_step<'a>(&'a self, step: &'a StepRequest) -> BoxFuture<'a, Result<StepStart, JournalError>> {

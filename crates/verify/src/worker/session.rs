@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::failpoint::{self, Failpoint};
 use crate::ids::UnitId;
-use crate::journal::{BudgetGuard, Journal, JournalError, StoreJournal};
+use crate::journal::{BudgetGuard, Guards, Journal, JournalError, RequestLimits, StoreJournal};
 use crate::plan::Trial;
 use crate::recording::ReplayJournal;
 use crate::store::{Claim, ClaimedTrial, Lease, Progress, RunState, RunStore, StoreError};
@@ -65,7 +65,7 @@ struct Session {
     store: Arc<dyn RunStore>,
     runner: Arc<dyn TrialRunner>,
     options: WorkerOptions,
-    budget: Arc<BudgetGuard>,
+    guards: Guards,
     stop: watch::Receiver<Stop>,
     observer: Arc<Observer>,
     heartbeat: Heartbeat,
@@ -94,6 +94,7 @@ pub(super) async fn run(worker: Worker) -> Result<WorkerReport, StoreError> {
         record: options.record.clone(),
     };
     let budget = BudgetGuard::new(options.budget, Arc::clone(&store), options.run.clone());
+    let limits = RequestLimits::new(&options.rate_limits, &store);
     if options.role == WorkerRole::Coordinator {
         store.set_state(&options.run, RunState::Running).await?;
     }
@@ -102,7 +103,7 @@ pub(super) async fn run(worker: Worker) -> Result<WorkerReport, StoreError> {
     }
     let mut session = Session {
         heartbeat: Heartbeat::start(Arc::clone(&store), settings)?,
-        budget: Arc::new(budget),
+        guards: Guards { budget: Arc::new(budget), limits: Arc::new(limits) },
         stop: stop.clone(),
         observer: Arc::new(Observer::new(progress, events)),
         store,
@@ -207,12 +208,12 @@ impl Session {
 
     fn trial_task(&self, held: &HeldTrial) -> impl Future<Output = TrialEnd> + Send + 'static {
         let (store, runner, observer) = (Arc::clone(&self.store), Arc::clone(&self.runner), Arc::clone(&self.observer));
-        let (recovery, budget, replay) = (self.options.recovery, Arc::clone(&self.budget), self.options.replay.clone());
+        let (recovery, guards, replay) = (self.options.recovery, self.guards.clone(), self.options.replay.clone());
         let (lease, trial, open_units) = (held.lease.clone(), Arc::clone(&held.trial), held.open_units.clone());
         let stop = self.stop.clone();
         async move {
             let journal: Arc<dyn Journal> = match replay {
-                None => Arc::new(StoreJournal::new(store, lease, recovery, budget)),
+                None => Arc::new(StoreJournal::new(store, lease, recovery, guards)),
                 Some(recording) => match ReplayJournal::open(&recording, &trial, store, lease).await {
                     Ok(journal) => Arc::new(journal),
                     Err(error) => return TrialEnd { outcome: Err(error), journal: None },
@@ -237,7 +238,8 @@ impl Session {
             return;
         }
         self.is_claiming = true;
-        let (store, budget, options) = (Arc::clone(&self.store), Arc::clone(&self.budget), self.options.clone());
+        let (store, budget) = (Arc::clone(&self.store), Arc::clone(&self.guards.budget));
+        let options = self.options.clone();
         self.background.spawn(async move {
             let limit = u32::try_from(wanted.min(MAX_CLAIM)).unwrap_or(1);
             let claim = Claim { run: &options.run, worker: &options.worker, limit, lease: options.lease };
@@ -392,7 +394,7 @@ impl Session {
         let run = &self.options.run;
         let progress = self.store.progress(run).await?;
         // A worker that was asked to stop may have finished the last trial.
-        if *end == WorkerEnd::Finished || progress.done >= progress.units {
+        if *end == WorkerEnd::Finished || (progress.units > 0 && progress.done >= progress.units) {
             return self.store.set_state(run, RunState::Finished).await;
         }
         // What a user has set stays.
@@ -410,6 +412,9 @@ impl Session {
         let last_writes = async {
             for lease in &self.held_back {
                 let _ = self.store.release(lease).await;
+            }
+            if let Err(error) = self.guards.limits.settle().await {
+                tracing::warn!(%error, "what is left of the limits is not returned");
             }
             self.record_end(&end).await
         };

@@ -1,7 +1,7 @@
 //! Runs that are killed: separate worker processes against a paid provider that keeps a ledger.
 
-mod ledger;
-mod process;
+pub(crate) mod ledger;
+pub(crate) mod process;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

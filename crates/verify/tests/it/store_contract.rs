@@ -10,6 +10,7 @@ use wharf_verify::store::{
 };
 use wharf_verify::{RunId, UnitResult, Verdict};
 
+use crate::rate_limits::limits_are_shared_by_all_workers;
 use crate::store_kit::{answer, failure, planned, run_id, step, trials, unit_result};
 
 /// A lease that does not expire during a test.
@@ -92,6 +93,7 @@ pub(crate) async fn check<S: RunStore>(fresh: impl AsyncFn() -> S) {
     a_run_is_created_once(&fresh().await).await;
     workers_that_claim_at_once_get_different_trials(&fresh().await).await;
     answers_with_any_character_are_stored(&fresh().await).await;
+    limits_are_shared_by_all_workers(&fresh().await).await;
     a_closed_store_refuses_writes(&fresh().await).await;
 }
 

@@ -64,6 +64,18 @@ async fn eventually(condition: impl AsyncFn() -> bool) {
     tokio::time::timeout(SOON, wait).await.expect("the condition holds in time");
 }
 
+/// A worker that was stopped for long finds the run finished by others.
+#[tokio::test]
+async fn a_worker_that_leaves_a_finished_run_does_not_mark_it_as_stopped() {
+    let fixture = Fixture::new(2).await;
+    let runner = PaidRunner::new(Arc::new(Counting::default()));
+    fixture.work(runner.clone(), options("a")).await;
+    let (_stop, stopped) = watch::channel(Stop::Finish);
+    let late = Worker::new(Arc::clone(&fixture.store) as Arc<dyn RunStore>, runner, options("late"), stopped);
+    let report = tokio::time::timeout(SOON, late.run()).await.unwrap().unwrap();
+    assert_eq!((report.end, fixture.state().await), (WorkerEnd::Stopped, RunState::Finished));
+}
+
 #[tokio::test]
 async fn every_step_of_a_run_is_paid_once_and_every_unit_has_a_result() {
     let fixture = Fixture::new(30).await;

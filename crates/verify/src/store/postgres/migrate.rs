@@ -10,8 +10,11 @@ use crate::store::newer_format;
 use crate::store::sql::connection::reason;
 
 /// The migrations, in order. The version of a schema is the number of those that it has.
-const MIGRATIONS: [&str; 2] =
-    [include_str!("../migrations/postgres/0001.sql"), include_str!("../migrations/postgres/0002.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("../migrations/postgres/0001.sql"),
+    include_str!("../migrations/postgres/0002.sql"),
+    include_str!("../migrations/postgres/0003.sql"),
+];
 /// How long the migrations may take, and those of another process before them.
 const MIGRATION_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -81,7 +84,7 @@ async fn version(connection: &mut PgConnection) -> Result<Option<i64>, String> {
 
 async fn has_our_names(connection: &mut PgConnection) -> Result<bool, String> {
     const NAMES: &str = "SELECT EXISTS (SELECT 1 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace \
-         WHERE nspname = current_schema() AND relname IN ('run', 'run_settings', 'run_counter', 'trial', 'unit', 'step', 'blob', 'result', 'worker', 'worker_lack'))";
+         WHERE nspname = current_schema() AND relname IN ('run', 'run_settings', 'run_counter', 'trial', 'unit', 'step', 'blob', 'result', 'worker', 'worker_lack', 'provider_rate'))";
     sqlx::query_scalar(NAMES).fetch_one(connection).await.map_err(|error| reason(&error))
 }
 

@@ -134,6 +134,10 @@ impl Row {
         column!(self, name, Option<i64>)
     }
 
+    pub(in crate::store) fn float(&self, name: &str) -> Result<f64, StoreError> {
+        column!(self, name, f64)
+    }
+
     pub(in crate::store) fn text(&self, name: &str) -> Result<&str, StoreError> {
         column!(self, name, &str)
     }

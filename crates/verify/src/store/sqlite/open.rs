@@ -17,12 +17,13 @@ use crate::store::{StoreError, newer_format};
 /// Marks a database as a store of Wharf: "Whrf".
 const APPLICATION_ID: i64 = 0x5768_7266;
 /// The migrations, in order. The version of a database is the number of those that it has.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("../migrations/sqlite/0001.sql"),
     include_str!("../migrations/sqlite/0002.sql"),
     include_str!("../migrations/sqlite/0003.sql"),
     include_str!("../migrations/sqlite/0004.sql"),
     include_str!("../migrations/sqlite/0005.sql"),
+    include_str!("../migrations/sqlite/0006.sql"),
 ];
 /// How long a connection waits for other processes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);

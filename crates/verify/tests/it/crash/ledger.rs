@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ pub(crate) struct Ledger {
     pub(crate) port: u16,
     folder: TempDir,
     gate: Arc<Gate>,
+    paid: Arc<AtomicUsize>,
 }
 
 /// Whether requests are answered.
@@ -42,21 +44,28 @@ impl Ledger {
         let file = OpenOptions::new().create(true).append(true).open(folder.path().join("ledger")).unwrap();
         let file = Arc::new(Mutex::new(file));
         let gate = Arc::new(Gate { is_open: Mutex::new(is_open), opened: Condvar::new() });
-        let shared = Arc::clone(&gate);
+        let paid = Arc::new(AtomicUsize::new(0));
+        let (shared, counter) = (Arc::clone(&gate), Arc::clone(&paid));
         // The threads end with the process of the test.
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (stream, file, gate) = (stream.unwrap(), Arc::clone(&file), Arc::clone(&shared));
-                std::thread::spawn(move || answer(stream, &file, &gate, delay));
+                let paid = Arc::clone(&counter);
+                std::thread::spawn(move || answer(stream, (&file, &paid), &gate, delay));
             }
         });
-        Self { port, folder, gate }
+        Self { port, folder, gate, paid }
     }
 
     /// Answers all requests, also those that wait.
     pub(crate) fn open(&self) {
         *self.gate.is_open.lock().unwrap() = true;
         self.gate.opened.notify_all();
+    }
+
+    /// Returns the number of requests so far.
+    pub(crate) fn paid(&self) -> usize {
+        self.paid.load(Ordering::Relaxed)
     }
 
     /// Returns how often each step was paid for.
@@ -79,7 +88,7 @@ impl Ledger {
 }
 
 /// The payment happens when the request arrives: a client that dies while it waits has paid.
-fn answer(mut stream: TcpStream, file: &Mutex<File>, gate: &Gate, delay: Duration) {
+fn answer(mut stream: TcpStream, (file, paid): (&Mutex<File>, &AtomicUsize), gate: &Gate, delay: Duration) {
     let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
     let Some(Ok(request)) = lines.next() else { return };
     for line in lines {
@@ -90,6 +99,7 @@ fn answer(mut stream: TcpStream, file: &Mutex<File>, gate: &Gate, delay: Duratio
     }
     let key = request.split(' ').nth(1).unwrap().trim_start_matches('/').to_owned();
     writeln!(file.lock().unwrap(), "{key}").unwrap();
+    paid.fetch_add(1, Ordering::Relaxed);
     drop(gate.opened.wait_while(gate.is_open.lock().unwrap(), |is_open| !*is_open).unwrap());
     std::thread::sleep(delay);
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");

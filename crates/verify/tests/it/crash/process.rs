@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::watch;
 use wharf_protocol::BoxFuture;
 use wharf_verify::failpoint::{self, Action, Failpoint};
-use wharf_verify::store::{Recovery, RunStore, RunSummary, SqliteOptions, SqliteStore};
+use wharf_verify::store::{Recovery, RunStore, RunSummary, SqliteOptions, SqliteStore, StoreLocation, open_store};
 use wharf_verify::worker::Stop;
 use wharf_verify::{Trial, Worker, WorkerOptions};
 
@@ -46,6 +46,7 @@ pub(crate) const POINTS: [(&str, u32, RangeInclusive<usize>); 9] = [
 /// What a worker process does.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct WorkerPlan {
+    /// A file, or the URL of a database.
     pub(crate) store: PathBuf,
     pub(crate) report: PathBuf,
     pub(crate) port: u16,
@@ -75,6 +76,8 @@ pub(crate) struct Process(Child);
 /// A run in a store, with everything that its processes share.
 pub(crate) struct CrashRun {
     folder: TempDir,
+    /// The database of the run, if its store is not a file.
+    database: Option<PathBuf>,
     plan: Vec<Trial>,
     port: u16,
     recovery: Recovery,
@@ -87,7 +90,13 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 impl CrashRun {
     pub(crate) fn new(count: u32, ledger: &Ledger) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Self { folder, plan: trials(count, &["j", "k"]), port: ledger.port, recovery: Recovery::Repeat }
+        let plan = trials(count, &["j", "k"]);
+        Self { folder, database: None, plan, port: ledger.port, recovery: Recovery::Repeat }
+    }
+
+    /// Uses a database as the store.
+    pub(crate) fn with_database(self, url: &str) -> Self {
+        Self { database: Some(url.into()), ..self }
     }
 
     pub(crate) fn with_recovery(self, recovery: Recovery) -> Self {
@@ -101,7 +110,7 @@ impl CrashRun {
     /// Returns the plan of a worker with one trial in flight.
     pub(crate) fn worker(&self, name: &str) -> WorkerPlan {
         WorkerPlan {
-            store: self.store_path(),
+            store: self.database.clone().unwrap_or_else(|| self.store_path()),
             report: self.report_path(name),
             port: self.port,
             worker: name.to_owned(),
@@ -119,12 +128,30 @@ impl CrashRun {
         self.folder.path().join("runs.db")
     }
 
+    /// Opens the store of the run.
+    pub(crate) async fn open(&self) -> Arc<dyn RunStore> {
+        open(&self.worker("").store).await
+    }
+
     fn report_path(&self, name: &str) -> PathBuf {
         self.folder.path().join(format!("{name}.json"))
     }
 }
 
+async fn open(location: &Path) -> Arc<dyn RunStore> {
+    open_store(&StoreLocation::parse(location).unwrap()).await.unwrap()
+}
+
 impl WorkerPlan {
+    /// Returns whether the process has opened the store.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open_path().exists()
+    }
+
+    fn open_path(&self) -> PathBuf {
+        self.report.with_extension("open")
+    }
+
     /// Starts the process.
     pub(crate) fn start(&self) -> Process {
         let mut command = Command::new(std::env::current_exe().unwrap());
@@ -198,6 +225,11 @@ impl Process {
         self.0.wait().unwrap();
     }
 
+    /// Returns whether it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_some()
+    }
+
     pub(crate) fn wait(mut self) -> Death {
         let status = self.0.wait().unwrap();
         match (status.signal(), status.success()) {
@@ -253,17 +285,18 @@ async fn work(plan: WorkerPlan) {
     if let Some((name, hits_before)) = &plan.failpoint {
         failpoint::arm(failpoint_named(name), *hits_before, Action::Kill);
     }
-    let mut store = SqliteStore::open(&plan.store).await.unwrap();
+    let mut store = open(&plan.store).await;
     // The first process makes the plan; another one may be as fast.
     if !store.progress(&run_id("run")).await.is_ok_and(|progress| progress.units > 0) {
-        planned_once(&store, plan.trials).await;
+        planned_once(&*store, plan.trials).await;
     }
     if let Some(extra) = plan.extra_pages {
         store.close().await.unwrap();
         let pages = std::fs::metadata(&plan.store).unwrap().len() / 4096;
         let max_pages = Some(u32::try_from(pages).unwrap() + extra);
-        store = SqliteStore::open_with(&plan.store, SqliteOptions { max_pages }).await.unwrap();
+        store = Arc::new(SqliteStore::open_with(&plan.store, SqliteOptions { max_pages }).await.unwrap());
     }
+    std::fs::write(plan.open_path(), "").unwrap();
     let runner = PaidRunner::new(Arc::new(PaidOverHttp(plan.port)));
     let options = WorkerOptions {
         in_flight: plan.in_flight,
@@ -274,8 +307,7 @@ async fn work(plan: WorkerPlan) {
         ..WorkerOptions::new(run_id("run"), &plan.worker)
     };
     let (_stop, stopped) = watch::channel(Stop::No);
-    let store = Arc::new(store);
-    let worker = Worker::new(store.clone() as Arc<dyn RunStore>, runner.clone(), options, stopped);
+    let worker = Worker::new(Arc::clone(&store), runner.clone(), options, stopped);
     let report = worker.run().await.unwrap();
     store.close().await.unwrap();
     let report = serde_json::json!({
@@ -286,7 +318,7 @@ async fn work(plan: WorkerPlan) {
     std::fs::write(&plan.report, report.to_string()).unwrap();
 }
 
-async fn planned_once(store: &SqliteStore, count: u32) {
+pub(crate) async fn planned_once(store: &dyn RunStore, count: u32) {
     let plan = trials(count, &["j", "k"]);
     let new = wharf_verify::store::NewRun {
         id: run_id("run"),
