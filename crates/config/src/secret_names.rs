@@ -49,11 +49,12 @@ const PARTS: [&str; 29] = [
 /// Words that name a secret as a word, or as the end of one (`clienttoken`).
 const ENDINGS: [&str; 2] = ["token", "secret"];
 /// Short words that name a secret as a word only.
-const WORDS: [&str; 9] = ["pwd", "secrets", "mnemonic", "bearer", "senha", "cred", "creds", "jwt", "jwts"];
+const WORDS: [&str; 11] =
+    ["pwd", "secrets", "mnemonic", "bearer", "senha", "cred", "creds", "jwt", "jwts", "sifre", "heslo"];
 /// Words for secrets that are numbers, or that are too short to look for in messages.
 const NUMBERS: [&str; 9] = ["pin", "otp", "totp", "cvv", "cvc", "csc", "ssn", "iban", "pat"];
 /// Several words that name a secret. The last one may be a plural.
-const PHRASES: [&[&str]; 17] = [
+const PHRASES: [&[&str]; 18] = [
     &["pass", "word"],
     &["pass", "phrase"],
     &["pass", "code"],
@@ -61,6 +62,7 @@ const PHRASES: [&[&str]; 17] = [
     &["recovery", "phrase"],
     &["social", "security"],
     &["mot", "de", "passe"],
+    &["parola", "d", "ordine"],
     &["access", "token"],
     &["api", "token"],
     &["auth", "token"],
@@ -166,8 +168,14 @@ pub fn is_secret_message(message: &str) -> bool {
 /// Whether the name, title or description of a value names a secret.
 pub fn names_secret(text: &str) -> bool {
     readings(text).iter().any(|words| {
+        // As one word among others it means something else: a boarding pass, the tests that pass.
+        let is_pass = matches!(words.as_slice(), [word] if word == "pass");
         let is_number = words.iter().any(|word| NUMBERS.iter().any(|name| is_word(word, name)));
-        is_number || has_phrase(words, &NUMBER_PHRASES) || names_text_secret(words) || keys(words).next().is_some()
+        is_pass
+            || is_number
+            || has_phrase(words, &NUMBER_PHRASES)
+            || names_text_secret(words)
+            || keys(words).next().is_some()
     })
 }
 
@@ -274,6 +282,10 @@ mod tests {
         for name in ["AUTH_MODE", "SESSION_NAME", "SLACK_WEBHOOK", "MONKEY", "PUBLIC_KEY"] {
             assert!(is_secret_name(name) && !names_credential(name), "{name}");
         }
+        for text in ["pass", "Şifre", "heslo", "parola_d_ordine"] {
+            assert!(names_secret(text), "{text}");
+        }
+        assert!(!names_secret("Number of the boarding pass"));
         for name in ["PATH_LEVELS", "SPINNER", "MODE", "NODE_ENV", "PINECONE_REGION"] {
             assert!(!is_secret_name(name) && !names_credential(name), "{name}");
         }

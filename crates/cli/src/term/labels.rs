@@ -22,9 +22,10 @@ pub(super) enum LabelMatch {
 
 /// Compares letters of [`letter`] with our labels.
 pub(super) fn compare(letters: &str) -> LabelMatch {
+    let letters = without_space_before_colon(letters);
     if LABELS.iter().any(|label| letters.starts_with(label)) {
         LabelMatch::Whole
-    } else if LABELS.iter().any(|label| label.starts_with(letters)) {
+    } else if LABELS.iter().any(|label| label.starts_with(&letters)) {
         LabelMatch::Partial
     } else {
         LabelMatch::None
@@ -34,7 +35,13 @@ pub(super) fn compare(letters: &str) -> LabelMatch {
 /// Whether a label stands anywhere in a text. A terminal that breaks the text may begin a row with it.
 pub(super) fn contains_label(text: &str) -> bool {
     let letters: String = text.chars().filter_map(letter).collect();
+    let letters = without_space_before_colon(&letters);
     LABELS.iter().any(|label| letters.contains(label))
+}
+
+/// Removes the spaces before colons and at the end: `hint :` is read as `hint:`.
+fn without_space_before_colon(letters: &str) -> String {
+    letters.split(':').map(str::trim_end).collect::<Vec<_>>().join(":")
 }
 
 /// Returns a character in the form in which it is compared; `None` if it has no width.

@@ -193,6 +193,7 @@ mod tests {
             unlabeled("hint: x\nall\n  \u{200b}Error: y\nno hint: z", None),
             "│ hint: x\nall\n│   \u{200b}Error: y\nno hint: z"
         );
+        assert_eq!(unlabeled("hint : x\nhi\u{5b0}nt: y", None), "│ hint : x\n│ hi\u{5b0}nt: y");
         assert_eq!(unlabeled("hints: x\nér\n\n", None), "hints: x\nér\n\n");
         for look_alike in ["ｈｉｎｔ: x", "hınt: x", "h\u{200b}i\u{301}nt： x", "\u{a0}һint: x"] {
             assert_eq!(unlabeled(look_alike, None), format!("│ {look_alike}"));

@@ -45,6 +45,12 @@ pub(crate) fn runs_inline_code(command: &str, args: &[String]) -> bool {
         "git" => &["-c", "--config-env", "--exec-path"],
         // A setting of cargo can name the program that runs what it builds.
         "cargo" => &["--config"],
+        "make" | "gmake" => &["--eval"],
+        "vim" | "nvim" | "vi" | "ex" | "view" => {
+            return run.args.iter().any(|arg| matches!(arg.as_str(), "-c" | "--cmd" | "-S") || arg.starts_with('+'));
+        }
+        "gdb" | "lldb" => &["-ex", "-iex", "--eval-command", "-o", "--one-line", "-x", "-s"],
+        "nix-shell" | "nix" => &["--run", "--command", "-c"],
         _ => return false,
     };
     run.args.iter().any(|arg| {
@@ -227,6 +233,10 @@ mod tests {
             ("pwsh", "-Command ls"),
             ("pwsh", "-NoProfile -enc AAAA"),
             ("busybox", "sh -c id"),
+            ("setarch", "x86_64 sh -c id"),
+            ("strace", "-f -o x sh -c id"),
+            ("systemd-run", "--user sh -c id"),
+            ("parallel", "-j 2 sh -c id"),
             ("find", ". -name x -exec sh -c id ;"),
             ("find", ". -execdir env bash -c id +"),
             ("find", ". -exec true ; -exec sh -c id ;"),
@@ -284,6 +294,11 @@ mod tests {
             ("node", "--title x --require=./evil.js server.js"),
             ("node", "--import data:text/javascript,1 server.js"),
             ("git", "-c core.sshCommand=id ls-remote x"),
+            ("make", "--eval=$(shell_id)"),
+            ("vim", "+!id"),
+            ("nvim", "--headless -c !id"),
+            ("gdb", "-batch -ex shell_id"),
+            ("nix-shell", "--run id"),
         ] {
             assert!(runs_inline_code(command, &args(rest)), "{command} {rest}");
         }

@@ -19,7 +19,7 @@ const fn runner(name: &'static str, subcommand: &'static str, valued: &'static [
     Wrapper { name, subcommand: Some(subcommand), valued, positionals: 0 }
 }
 
-const WRAPPERS: [Wrapper; 25] = [
+const WRAPPERS: [Wrapper; 32] = [
     wrapper(ENV, &["-u", "--unset", "-C", "--chdir", "-P"], 0),
     wrapper("nice", &["-n", "--adjustment"], 0),
     wrapper("timeout", &["-s", "--signal", "-k", "--kill-after"], 1),
@@ -42,6 +42,17 @@ const WRAPPERS: [Wrapper; 25] = [
     wrapper("flock", &["-w", "--timeout", "-E", "--conflict-exit-code"], 1),
     wrapper("caffeinate", &["-t", "-w"], 0),
     wrapper("unshare", &["-S", "-G", "-w", "-R"], 0),
+    wrapper("setarch", &[], 1),
+    wrapper("linux32", &[], 0),
+    wrapper("linux64", &[], 0),
+    wrapper("strace", &["-a", "-b", "-e", "-E", "-I", "-o", "-O", "-p", "-P", "-s", "-S", "-u", "-U", "-X"], 0),
+    wrapper("ltrace", &["-a", "-e", "-l", "-n", "-o", "-p", "-s", "-u", "-x"], 0),
+    wrapper(
+        "systemd-run",
+        &["-u", "--unit", "-p", "--property", "-E", "--setenv", "--slice", "--uid", "--gid", "-M"],
+        0,
+    ),
+    wrapper("parallel", &["-j", "--jobs", "-a", "--arg-file", "-S", "--sshlogin", "--colsep"], 0),
     runner(
         "uv",
         "run",

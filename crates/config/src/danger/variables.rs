@@ -1,7 +1,7 @@
 //! Environment variables with which programs load other code or read other settings, by exact name.
 
 /// Variables with which interpreters, loaders and shells run other code.
-const CODE_LOADING: [&str; 84] = [
+const CODE_LOADING: [&str; 91] = [
     "BASHOPTS",
     "BASH_ENV",
     "BROWSER",
@@ -17,6 +17,9 @@ const CODE_LOADING: [&str; 84] = [
     "DOTNET_STARTUP_HOOKS",
     "EDITOR",
     "ENV",
+    "ERL_AFLAGS",
+    "ERL_FLAGS",
+    "ERL_ZFLAGS",
     "FPATH",
     "GCONV_PATH",
     "GEM_HOME",
@@ -35,6 +38,7 @@ const CODE_LOADING: [&str; 84] = [
     "GRADLE_OPTS",
     "GTK_MODULES",
     "GTK_PATH",
+    "GUILE_LOAD_PATH",
     "JAVA_TOOL_OPTIONS",
     "JDK_JAVA_OPTIONS",
     "JULIA_DEPOT_PATH",
@@ -47,6 +51,7 @@ const CODE_LOADING: [&str; 84] = [
     "LESSOPEN",
     "LUA_CPATH",
     "LUA_PATH",
+    "MAKEFLAGS",
     "MAVEN_OPTS",
     "NODE_OPTIONS",
     "NODE_PATH",
@@ -78,18 +83,20 @@ const CODE_LOADING: [&str; 84] = [
     "RUBYOPT",
     "RUBYSHELL",
     "RUSTC",
+    "RUSTC_WORKSPACE_WRAPPER",
     "RUSTC_WRAPPER",
     "R_PROFILE",
     "R_PROFILE_USER",
     "SHELLOPTS",
     "SSH_ASKPASS",
+    "TCLLIBPATH",
     "VISUAL",
     "ZDOTDIR",
     "_JAVA_OPTIONS",
 ];
 
 /// Families of such variables: the loader of macOS, the settings of Git, the functions of bash, the start of Lua.
-const CODE_LOADING_PREFIXES: [&str; 4] = ["BASH_FUNC_", "DYLD_", "GIT_CONFIG", "LUA_INIT"];
+const CODE_LOADING_PREFIXES: [&str; 5] = ["BASH_FUNC_", "CARGO_TARGET_", "DYLD_", "GIT_CONFIG", "LUA_INIT"];
 
 /// Variables that make programs read other settings or fetch other packages.
 const SETTINGS: [&str; 44] = [
@@ -208,6 +215,8 @@ mod tests {
             "BASH_FUNC_id%%",
             "GIT_CONFIG_COUNT",
             "LUA_INIT_5_4",
+            "MAKEFLAGS",
+            "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER",
             "MAVEN_OPTS",
             "GRADLE_OPTS",
         ] {
