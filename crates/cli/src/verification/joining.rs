@@ -40,7 +40,7 @@ pub(crate) struct JoinedRun {
     pub(crate) lacks: Vec<Lack>,
 }
 
-impl<'a> LocalParts<'a> {
+impl LocalParts<'_> {
     /// Reads the model file.
     pub(crate) fn configs(models_file: Option<&Path>) -> Result<Vec<ModelConfig>, UsageError> {
         Ok(models_file.map(file::read).transpose()?.unwrap_or_default())
@@ -160,7 +160,7 @@ impl<'a> LocalParts<'a> {
 
     /// Returns the entries of servers of this machine's files, after the user approved their commands.
     async fn entries(&self) -> Result<LocalEntries, UsageError> {
-        let own: Vec<_> = self.configs.iter().map(|config| file::declared_servers(config)).collect::<Result<_, _>>()?;
+        let own: Vec<_> = self.configs.iter().map(file::declared_servers).collect::<Result<_, _>>()?;
         let mut declared: Vec<_> = own.iter().map(|own| &own.servers).collect();
         if let Some((file, benchmark)) = &self.benchmark {
             let files = DeclaringFiles { benchmark_file: file, benchmark, models_file: None, models: &[] };

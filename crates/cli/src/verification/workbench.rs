@@ -238,7 +238,7 @@ impl LocalEntries {
 
 /// Describes how the tools of servers differ from those of a plan.
 fn differences(planned: &ToolSet, offered: &ToolSet) -> String {
-    let names = |of: &ToolSet| of.tools.iter().map(|tool| tool.name.to_string()).collect::<BTreeSet<_>>();
+    let names = |of: &ToolSet| of.tools.iter().map(|tool| tool.name.clone()).collect::<BTreeSet<_>>();
     let (before, now) = (names(planned), names(offered));
     let missing: Vec<_> = before.difference(&now).cloned().collect();
     let added: Vec<_> = now.difference(&before).cloned().collect();
