@@ -86,7 +86,7 @@ async fn processes_that_open_a_new_store_at_once_all_succeed() {
     let postgres = Postgres::start().await;
     let url = url(&postgres.create_database("runs"));
     let opened = futures_util::future::join_all((0..8).map(|_| PostgresStore::open(&url))).await;
-    assert!(opened.iter().all(Result::is_ok), "{:?}", opened.into_iter().filter_map(Result::err).next());
+    assert!(opened.iter().all(Result::is_ok), "{:?}", opened.into_iter().find_map(Result::err));
 }
 
 #[tokio::test]
