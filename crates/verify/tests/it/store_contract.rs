@@ -532,7 +532,7 @@ async fn a_worker_does_not_claim_what_it_lacks_something_for(store: &dyn RunStor
     let run = run_id("run");
     let mut plan = trials(4, &["j"]);
     plan[3].units[0].judge = Some("k".to_owned());
-    plan[2].model = "model-b".to_owned();
+    "model-b".clone_into(&mut plan[2].model);
     planned(store, &run, &plan).await;
     let lack = |model: Option<&str>, question: Option<&str>, judge: Option<&str>| Lack {
         model: model.map(str::to_owned),
