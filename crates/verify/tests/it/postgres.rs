@@ -95,7 +95,7 @@ async fn newer_formats_and_tables_of_other_programs_are_refused_and_not_changed(
     let newer = postgres.create_database("newer");
     PostgresStore::open(&url(&newer)).await.unwrap().close().await.unwrap();
     postgres.execute("newer", "UPDATE wharf.store_format SET version = 99");
-    let expected = "it was written by a newer version of Wharf (format 99; this version supports 2)";
+    let expected = "it was written by a newer version of Wharf (format 99; this version supports 3)";
     assert_eq!(reason(refusal(&newer).await), expected);
     let foreign = postgres.create_database("foreign");
     postgres.execute("foreign", "CREATE SCHEMA theirs; CREATE TABLE theirs.run (id INTEGER)");

@@ -82,7 +82,7 @@ async fn files_of_other_programs_and_newer_versions_are_refused_and_not_changed(
     let newer = folder.path().join("newer.db");
     SqliteStore::open(&newer).await.unwrap().close().await.unwrap();
     execute(&newer, "PRAGMA user_version = 99").await;
-    let expected = "it was written by a newer version of Wharf (format 99; this version supports 5)";
+    let expected = "it was written by a newer version of Wharf (format 99; this version supports 6)";
     assert_eq!(reason(&newer).await, expected);
     assert_eq!(reason(folder.path()).await, "not a regular file");
 }

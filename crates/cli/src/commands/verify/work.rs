@@ -213,7 +213,8 @@ impl Service<'_> {
     /// Works on a run until it has nothing more for this worker. Returns the exit code if the process has to end.
     async fn serve_run(&mut self, run: &RunId) -> Result<Option<Exit>, StoreError> {
         let Some(joined) = self.joined.get(run) else { return Ok(None) };
-        let RunOptions { concurrency, recovery, budget, lease, .. } = RunOptions::new(&joined.config, self.lease, None);
+        let options = RunOptions::new(&joined.config, self.lease, None);
+        let RunOptions { concurrency, recovery, budget, rate_limits, lease, .. } = options;
         let in_flight = self.args.slots.map_or(concurrency, |slots| slots as usize);
         self.worker.run = Some(run.clone());
         self.worker.slots = u32::try_from(in_flight).unwrap_or(u32::MAX);
@@ -221,6 +222,7 @@ impl Service<'_> {
             in_flight,
             recovery,
             budget,
+            rate_limits,
             lease,
             heartbeat: lease / HEARTBEATS_PER_LEASE,
             role: WorkerRole::Helper,
