@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{Person, RunOutput, USER, ran, wharf};
 
 /// One failing call of each command. The text is a part of the message.
-const FAILING: [(&str, &str, &str); 45] = [
+const FAILING: [(&str, &str, &str); 52] = [
     ("", "tolls", "unrecognized subcommand"),
     ("", "", "requires a subcommand"),
     ("demo", "demo --mcp nameless", "nameless"),
@@ -47,6 +47,13 @@ const FAILING: [(&str, &str, &str); 45] = [
     ("verify check", "verify check /no/such/file", "/no/such/file"),
     ("verify judge-check", "verify judge-check /no/such/file x", "/no/such/file"),
     ("verify status", "verify status nothing", "unknown run `nothing`"),
+    ("verify pause", "verify pause nothing --store /dev/null/x", "/dev/null/x does not exist"),
+    ("verify resume", "verify resume nothing --store /dev/null/x", "/dev/null/x does not exist"),
+    ("verify cancel", "verify cancel nothing --store /dev/null/x", "/dev/null/x does not exist"),
+    ("verify priority", "verify priority nothing 5 --store /dev/null/x", "/dev/null/x does not exist"),
+    ("verify delete", "verify delete nothing --store /dev/null/x", "/dev/null/x does not exist"),
+    ("verify vacuum", "verify vacuum --store /dev/null/x", "/dev/null/x does not exist"),
+    ("verify work", "verify work --store /dev/null/x", "cannot open the store /dev/null/x"),
     ("verify trace", "verify trace /no/such/file --benchmark /no/such/file", "/no/such/file"),
     ("verify import", "verify import /no/such/file", "/no/such/file"),
     ("verify export", "verify export /no/such/file", "/no/such/file"),
