@@ -188,7 +188,7 @@ mod tests {
                {"type":"audio","data":"aGk=","mimeType":"audio/wav"},
                {"type":"image","data":"aGk=","mimeType":"image/svg+xml"}"#,
         );
-        insta::assert_snapshot!(serde_json::to_string(&result).unwrap(), @r#"{"status":"success","toolUseId":"use-1","content":[{"text":"hello"},{"image":{"format":"jpeg","source":{"bytes":"aGk="}}},{"text":"hi"},{"image":{"format":"webp","source":{"bytes":"aGk="}}},{"text":"[audio, audio/wav, 3 bytes]"},{"text":"[image, image/svg+xml, 3 bytes]"}]}"#);
+        insta::assert_snapshot!(serde_json::to_string(&result).unwrap(), @r#"{"status":"success","toolUseId":"use-1","content":[{"text":"hello"},{"image":{"format":"jpeg","source":{"bytes":"aGk="}}},{"text":"hi"},{"image":{"format":"webp","source":{"bytes":"aGk="}}},{"text":"[audio, audio/wav, 2 bytes]"},{"text":"[image, image/svg+xml, 2 bytes]"}]}"#);
         let ResultContent::Image { source, .. } = &result.content[1] else { panic!("not an image") };
         assert_eq!(source.bytes, b"hi");
     }

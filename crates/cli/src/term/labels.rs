@@ -22,10 +22,9 @@ pub(super) enum LabelMatch {
 
 /// Compares letters of [`letter`] with our labels.
 pub(super) fn compare(letters: &str) -> LabelMatch {
-    let letters = without_space_before_colon(letters);
     if LABELS.iter().any(|label| letters.starts_with(label)) {
         LabelMatch::Whole
-    } else if LABELS.iter().any(|label| label.starts_with(&letters)) {
+    } else if LABELS.iter().any(|label| label.starts_with(letters)) {
         LabelMatch::Partial
     } else {
         LabelMatch::None
@@ -39,7 +38,12 @@ pub(super) fn contains_label(text: &str) -> bool {
     LABELS.iter().any(|label| letters.contains(label))
 }
 
-/// Removes the spaces before colons and at the end: `hint :` is read as `hint:`.
+/// Whether letters are a label without its colon. Spaces may follow: `hint :` looks like `hint:`.
+pub(super) fn lacks_colon(letters: &str) -> bool {
+    LABELS.iter().any(|label| label.strip_suffix(':') == Some(letters))
+}
+
+/// Removes the spaces before colons and at the end.
 fn without_space_before_colon(letters: &str) -> String {
     letters.split(':').map(str::trim_end).collect::<Vec<_>>().join(":")
 }

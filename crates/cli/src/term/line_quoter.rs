@@ -1,7 +1,7 @@
 //! Quotes text of servers where it begins a row of the terminal like a line of ours: at the start of a line, and where
 //! the terminal breaks a long line.
 
-use super::labels::{LabelMatch, QUOTE_MARK, compare, letter};
+use super::labels::{LabelMatch, QUOTE_MARK, compare, lacks_colon, letter};
 
 /// Quotes the rows of a text that begin like a line of ours: a server must not speak for us. `width` is that of the
 /// terminal, if the text goes to one.
@@ -97,7 +97,7 @@ impl LineQuoter {
         let letter = letter(c).filter(|letter| !letter.is_whitespace());
         let may_be_label = !self.is_inside_line || self.may_start_row() || !self.letters.is_empty();
         let Some(letter) = letter.filter(|_| may_be_label) else {
-            let is_between_letters = !self.letters.is_empty() && !c.is_whitespace();
+            let is_between_letters = !self.letters.is_empty() && (!c.is_whitespace() || lacks_colon(&self.letters));
             if is_between_letters || !self.is_inside_line && self.letters.is_empty() && may_be_label {
                 self.held.push(c);
             } else {

@@ -101,7 +101,7 @@ async fn content_other_than_text_survives_and_resources_keep_their_uri() {
     let output = output(&dispatcher, blocks).await;
     insta::assert_snapshot!(output.text(), @r#"
     aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
-    [image, image/png, 300 bytes]
+    [image, image/png, 299 bytes]
     bbbbbbbbbb
 
     [link to https://example.com/z]

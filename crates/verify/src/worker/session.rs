@@ -157,7 +157,8 @@ impl Session {
                     self.obey_run(renewal.state);
                 }
                 _ = poll.tick() => self.is_drained = false,
-                () = offered(&mut offers) => self.is_drained = false,
+                // A claim in flight may have looked before the trials were handed back, so it must end first.
+                () = offered(&mut offers), if !self.is_claiming => self.is_drained = false,
             }
         }
     }

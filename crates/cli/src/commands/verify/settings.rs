@@ -106,7 +106,8 @@ fn of_file(file: &Path) -> Result<VerificationConfig, UsageError> {
     Ok(config)
 }
 
-/// Reads `WHARF_VERIFY_…`. Lists are separated by commas; limits of providers are written `anthropic=4,openai=8`.
+/// Reads `WHARF_VERIFY_…`. Lists are separated by commas; limits of providers are written `anthropic=4,openai=8`,
+/// and those per minute as in a file.
 fn of_environment(variable: &dyn Fn(&str) -> Option<String>) -> Result<VerificationConfig, UsageError> {
     let mut config = VerificationConfig::default();
     for key in VerificationConfig::KEYS {
@@ -182,6 +183,7 @@ mod tests {
             ("WHARF_VERIFY_EMBEDDING_CHECK_THRESHOLD", "0.9"),
             ("WHARF_VERIFY_CONCURRENCY", "8"),
             ("WHARF_VERIFY_PROVIDER_LIMITS", "anthropic=4, openai=8"),
+            ("WHARF_VERIFY_RATE_LIMITS", "{anthropic: {requests_per_minute: 50}}"),
             ("WHARF_VERIFY_RECOVERY", "indeterminate"),
             ("WHARF_VERIFY_MAX_COST_USD", "2.5"),
             ("WHARF_VERIFY_MAX_TOKENS", "1000"),
@@ -195,6 +197,7 @@ mod tests {
         assert_eq!(fields.len(), VerificationConfig::KEYS.len(), "{fields:?}");
         assert_eq!(fields["models"], json!(["a", "b"]));
         assert_eq!(fields["provider_limits"], json!({"anthropic": 4, "openai": 8}));
+        assert_eq!(fields["rate_limits"]["anthropic"]["requests_per_minute"], json!(50));
     }
 
     #[test]
