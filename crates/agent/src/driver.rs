@@ -3,7 +3,9 @@
 mod checkpoint;
 mod compact;
 mod context;
+mod no_tools;
 mod replay;
+mod settings;
 mod spans;
 
 use std::sync::Arc;
@@ -30,30 +32,10 @@ use compact::{Compactor, LongRequest};
 use context::RequestContext;
 
 pub use checkpoint::{Checkpoint, CheckpointFile, OnCheckpointFailure};
+pub use no_tools::NoTools;
 
 /// The least size of a request that can be too long, in tokens. A shorter one was rejected for another reason.
 const MIN_OVERFLOW: u64 = 1_024;
-
-/// An empty set of tools, for models without tools.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoTools;
-
-impl Tools for NoTools {
-    fn offered(&self) -> &[ToolDefinition] {
-        &[]
-    }
-
-    fn call<'a>(&'a self, call: &'a ToolCall) -> wharf_protocol::BoxFuture<'a, Result<ToolOutput, CallFailed>> {
-        let message = format!("Unknown tool {}.", call.name);
-        Box::pin(std::future::ready(Ok(ToolOutput::error(message))))
-    }
-}
-
-impl ToolSource for NoTools {
-    fn turn(&self) -> Arc<dyn Tools> {
-        Arc::new(Self)
-    }
-}
 
 /// A model with tools, options and middleware. Executes [`Run`]s.
 ///
@@ -146,83 +128,6 @@ impl Agent {
             on_checkpoint_failure: OnCheckpointFailure::default(),
             drain_timeout: Duration::ZERO,
         }
-    }
-
-    /// Sets how long tool calls in flight may take to finish after a run was canceled; by default no time.
-    #[must_use]
-    pub fn with_drain_timeout(mut self, time: Duration) -> Self {
-        self.drain_timeout = time;
-        self
-    }
-
-    /// Sets the request options.
-    #[must_use]
-    pub fn with_options(mut self, options: ModelOptions) -> Self {
-        self.options = options;
-        self
-    }
-
-    /// Sets the middleware settings. Pass their limits to [`Run::new`].
-    #[must_use]
-    pub fn with_middleware(mut self, middleware: Middleware) -> Self {
-        self.middleware = middleware;
-        self
-    }
-
-    /// Limits the number of concurrent model requests. Share the limit between agents.
-    #[must_use]
-    pub fn with_concurrency_limit(mut self, limit: ConcurrencyLimit) -> Self {
-        self.concurrency_limit = Some(limit);
-        self
-    }
-
-    /// Sets the timeout of each attempt of a model request.
-    #[must_use]
-    pub fn with_attempt_timeout(mut self, time: Duration) -> Self {
-        self.attempt_timeout = Some(time);
-        self
-    }
-
-    /// Sets the model's context window in tokens, instead of the one that the model reports.
-    #[must_use]
-    pub fn with_context_window(mut self, tokens: u64) -> Self {
-        self.context_window = Some(tokens);
-        self
-    }
-
-    /// Adds a layer around model requests, outside of the built-in layers.
-    #[must_use]
-    pub fn with_model_layer(mut self, layer: Arc<dyn ModelLayer>) -> Self {
-        self.model_layers.push(layer);
-        self
-    }
-
-    /// Adds a layer around tool calls, outside of the built-in layers.
-    #[must_use]
-    pub fn with_tool_layer(mut self, layer: Arc<dyn ToolLayer>) -> Self {
-        self.tool_layers.push(layer);
-        self
-    }
-
-    /// Sets the receiver of events.
-    #[must_use]
-    pub fn with_events(mut self, sink: Arc<dyn EventSink>) -> Self {
-        self.sink = sink;
-        self
-    }
-
-    /// Saves every run before and after each step.
-    #[must_use]
-    pub fn with_checkpoint(mut self, checkpoint: Arc<dyn Checkpoint>) -> Self {
-        self.checkpoint = Some(checkpoint);
-        self
-    }
-
-    /// Sets what happens to a run that cannot be saved.
-    #[must_use]
-    pub fn with_checkpoint_failure(mut self, action: OnCheckpointFailure) -> Self {
-        self.on_checkpoint_failure = action;
-        self
     }
 
     /// Executes a run until it ends or `cancelled` completes. Canceling drops the pending model request, and cancels

@@ -67,26 +67,11 @@ pub(crate) async fn finishing<F: Future<Output = Exit>>(
     message: &str,
     work: impl FnOnce(watch::Receiver<Interruption>) -> F,
 ) -> Exit {
-    let mut interruptions = Interruptions::new();
-    let (stop, stopped) = watch::channel(Interruption::None);
-    let work = work(stopped);
-    tokio::pin!(work);
-    tokio::select! {
-        exit = &mut work => return exit,
-        () = interruptions.next() => {}
+    match interruptible(message, work).await {
+        Ended::Undisturbed(exit) => exit,
+        Ended::AfterInterruption(exit) => exit.max(Exit::Interrupted),
+        Ended::Stopped => Exit::Interrupted,
     }
-    term::note(message);
-    stop.send_replace(Interruption::Once);
-    tokio::select! {
-        exit = &mut work => return exit.max(Exit::Interrupted),
-        () = interruptions.next() => {}
-    }
-    stop.send_replace(Interruption::Twice);
-    tokio::select! {
-        _ = tokio::time::timeout(CLOSE_TIMEOUT, work) => {}
-        () = interruptions.next() => {}
-    }
-    Exit::Interrupted
 }
 
 /// Like [`finishing`], for a worker that others replace: an interruption is how it ends, so its exit code counts.
@@ -94,18 +79,37 @@ pub(crate) async fn draining<F: Future<Output = Exit>>(
     message: &str,
     work: impl FnOnce(watch::Receiver<Interruption>) -> F,
 ) -> Exit {
+    match interruptible(message, work).await {
+        Ended::Undisturbed(exit) | Ended::AfterInterruption(exit) => exit,
+        Ended::Stopped => Exit::Interrupted,
+    }
+}
+
+/// How work ended that can be interrupted.
+enum Ended {
+    Undisturbed(Exit),
+    /// It finished what it had begun.
+    AfterInterruption(Exit),
+    /// It was interrupted again.
+    Stopped,
+}
+
+async fn interruptible<F: Future<Output = Exit>>(
+    message: &str,
+    work: impl FnOnce(watch::Receiver<Interruption>) -> F,
+) -> Ended {
     let mut interruptions = Interruptions::new();
     let (stop, stopped) = watch::channel(Interruption::None);
     let work = work(stopped);
     tokio::pin!(work);
     tokio::select! {
-        exit = &mut work => return exit,
+        exit = &mut work => return Ended::Undisturbed(exit),
         () = interruptions.next() => {}
     }
     term::note(message);
     stop.send_replace(Interruption::Once);
     tokio::select! {
-        exit = &mut work => return exit,
+        exit = &mut work => return Ended::AfterInterruption(exit),
         () = interruptions.next() => {}
     }
     stop.send_replace(Interruption::Twice);
@@ -113,7 +117,7 @@ pub(crate) async fn draining<F: Future<Output = Exit>>(
         _ = tokio::time::timeout(CLOSE_TIMEOUT, work) => {}
         () = interruptions.next() => {}
     }
-    Exit::Interrupted
+    Ended::Stopped
 }
 
 /// Signals that the work shall stop.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use wharf::agent::{Capabilities, Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse, PreparedRun};
-use wharf::{BoxFuture, Message};
+use wharf::BoxFuture;
+use wharf::agent::middleware::{LayeredModel, ModelLayer, NextModel};
+use wharf::agent::{Model, ModelError, ModelErrorKind, ModelRequest, ModelResponse};
 
 /// What the providers of the answering models said about their keys.
 #[derive(Debug, Default)]
@@ -16,7 +17,7 @@ pub(crate) struct KeyWatch {
 impl KeyWatch {
     /// Returns a model whose requests are watched.
     pub(crate) fn watched(self: &Arc<Self>, model: Arc<dyn Model>) -> Arc<dyn Model> {
-        Arc::new(WatchedModel { model, watch: Arc::clone(self) })
+        Arc::new(LayeredModel::new(model, vec![Arc::clone(self) as _]))
     }
 
     /// Whether keys were rejected, and none was accepted.
@@ -33,37 +34,16 @@ impl KeyWatch {
     }
 }
 
-struct WatchedModel {
-    model: Arc<dyn Model>,
-    watch: Arc<KeyWatch>,
-}
-
-impl Model for WatchedModel {
-    fn interface(&self) -> &str {
-        self.model.interface()
-    }
-
-    fn name(&self) -> &str {
-        self.model.name()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.model.capabilities()
-    }
-
-    fn complete<'a>(&'a self, request: &'a ModelRequest<'a>) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
+impl ModelLayer for KeyWatch {
+    fn handle<'a>(
+        &'a self,
+        request: ModelRequest<'a>,
+        next: NextModel<'a>,
+    ) -> BoxFuture<'a, Result<ModelResponse, ModelError>> {
         Box::pin(async move {
-            let result = self.model.complete(request).await;
-            self.watch.record(&result);
+            let result = next.complete(request).await;
+            self.record(&result);
             result
         })
-    }
-
-    fn prepared(&self, messages: &[Message]) -> Option<Result<PreparedRun, ModelError>> {
-        self.model.prepared(messages)
-    }
-
-    fn context_window(&self) -> BoxFuture<'_, Option<u64>> {
-        self.model.context_window()
     }
 }

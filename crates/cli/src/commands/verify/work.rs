@@ -139,6 +139,7 @@ impl Service<'_> {
             if self.args.stop_when_empty {
                 return Ok(Exit::Done);
             }
+            self.forget_ended().await?;
             tokio::select! {
                 () = tokio::time::sleep(POLL) => {}
                 () = offered(&mut offers) => {}
@@ -173,6 +174,21 @@ impl Service<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// Closes the servers of runs that others have ended.
+    async fn forget_ended(&mut self) -> Result<(), StoreError> {
+        let joined: Vec<RunId> = self.joined.keys().cloned().collect();
+        for run in joined {
+            match self.store.state(&run).await {
+                Ok(RunState::Running | RunState::Paused) => {}
+                Ok(RunState::Stopped | RunState::Finished | RunState::Canceled) | Err(StoreError::UnknownRun(_)) => {
+                    self.forget(&run).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Joins a run. Reports once what is missing for it.
